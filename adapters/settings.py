@@ -1,0 +1,106 @@
+"""The environment, read once, by name. Every variable is listed in docs/configuration.md."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, SecretStr, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from domain.runs import Placement
+from domain.tools import ToolList
+
+PREFIX = "VARVE_"
+
+Dialect = Literal["dashscope", "vllm", "openai", "deepseek", "plain"]
+
+
+class SettingsError(ValueError):
+    """A variable is unknown, missing or malformed; the text names it and says what to do."""
+
+
+class Settings(BaseSettings):
+    """What a process needs to know. Unknown VARVE_ variables are an error, see `load`."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", frozen=True)
+
+    database_url: str = Field(description="PostgreSQL, as postgresql://user:password@host:port/db")
+    redis_url: str = Field(description="Redis or Valkey, as redis://host:port/0")
+    temporal_address: str = Field("127.0.0.1:7233", description="Temporal frontend, host:port")
+    temporal_namespace: str = Field("default", description="Temporal namespace")
+    temporal_ui_url: str | None = Field(None, description="Where the Temporal UI is, for links")
+    run_queue: str = Field("varve", description="Task queue of workflows and their quick steps")
+    model_queue: str | None = Field(None, description="Own task queue for model calls")
+    tool_queue: str | None = Field(None, description="Own task queue for tools with effects")
+    placement: Placement = Field(
+        Placement.LEAN, description="lean: quick steps are local activities; ordinary: each visible"
+    )
+    model_base_url: str | None = Field(
+        None, description="OpenAI-compatible endpoint; unset: `varve up` starts the stand-in model"
+    )
+    model_api_key: SecretStr = Field(SecretStr("unset"), description="Key for the model endpoint")
+    model_dialect: Dialect = Field(
+        "dashscope", description="How this provider is told to keep thinking off"
+    )
+    model_timeout_s: float = Field(120.0, gt=0, description="Longest silence in a model stream")
+    model_context_tokens: int = Field(
+        128_000, ge=4_000, description="Token budget of the model's context window"
+    )
+    tools_allow: str | None = Field(
+        None, description="System tool list, comma-separated; unset or *: all but off-by-default"
+    )
+    workspace_dir: Path = Field(Path(".varve/workspaces"), description="Files of runs")
+    profiles_dir: Path | None = Field(None, description="Folder of extra profiles (*.json)")
+    api_host: str = Field("127.0.0.1", description="Address the API listens on")
+    api_port: int = Field(8080, ge=0, le=65535, description="Port of the API; 0: any free one")
+    cors_origins: str = Field("", description="Comma-separated origins allowed by CORS")
+    stream_ttl_s: int = Field(3600, ge=1, description="How long a run's live stream is kept")
+    stream_cap: int = Field(20_000, ge=100, description="Most events kept in a run's live stream")
+    delta_ms: int = Field(30, ge=0, description="Text deltas are written at most this often")
+    heartbeat_timeout_s: float = Field(
+        5.0, gt=0, description="A silent worker's model call or tool moves on after this"
+    )
+    reconcile_s: float = Field(3.0, gt=0, description="Pause between two reconciliations of runs")
+    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Log level")
+    log_format: Literal["json", "text"] = Field("json", description="Log lines as JSON or text")
+
+    @property
+    def system_tools(self) -> ToolList:
+        """The system list: None when unset, () when set to nothing."""
+        if self.tools_allow is None:
+            return None
+        return tuple(name for part in self.tools_allow.split(",") if (name := part.strip()))
+
+    @property
+    def origins(self) -> list[str]:
+        return [origin for part in self.cors_origins.split(",") if (origin := part.strip())]
+
+
+# Read by the command line only, before Settings exist; listed so that they are not "unknown".
+COMMAND_LINE = {"VARVE_API_URL": "API that `varve chat` talks to", "VARVE_API_KEY": "Its key"}
+
+
+def load(env: Mapping[str, str] | None = None, **overrides: object) -> Settings:
+    """Settings from the environment. Raises SettingsError naming each variable that is wrong."""
+    env = os.environ if env is None else env
+    known = {PREFIX + name.upper(): name for name in Settings.model_fields}
+    unknown = sorted(
+        name
+        for name in env
+        if name.startswith(PREFIX) and name not in known and name not in COMMAND_LINE
+    )
+    if unknown:
+        raise SettingsError(
+            f"unknown variable{'s' * (len(unknown) > 1)} {', '.join(unknown)}: "
+            "remove or correct the name (docs/configuration.md lists all)"
+        )
+    given: dict[str, object] = {field: env[name] for name, field in known.items() if name in env}
+    try:
+        return Settings.model_validate({**given, **overrides})
+    except ValidationError as error:
+        wrong = "; ".join(
+            f"{PREFIX}{'_'.join(str(part) for part in e['loc']).upper()}: {e['msg']}"
+            for e in error.errors()
+        )
+        raise SettingsError(f"{wrong} (docs/configuration.md lists all variables)") from error
