@@ -22,9 +22,7 @@ class ErrorCode(StrEnum):
 class OutsideError(Exception):
     """An outside call failed; `code` says how, the message is for a person."""
 
-    def __init__(
-        self, message: str, code: ErrorCode, retry_after: timedelta | None = None
-    ) -> None:
+    def __init__(self, message: str, code: ErrorCode, retry_after: timedelta | None = None) -> None:
         super().__init__(message)
         self.code = code
         self.retry_after = retry_after
