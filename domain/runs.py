@@ -41,7 +41,7 @@ class RunRequest:
 
 @dataclass(frozen=True, slots=True)
 class NewRun:
-    """A request to run. `messages`: the trailing user messages of the client's list, ids its own."""
+    """A request to run. `messages`: the trailing user messages the client sent, ids its own."""
 
     owner_id: UUID
     thread_id: str

@@ -1,0 +1,62 @@
+"""The connection pool, and what to do when a connection dies under us."""
+
+import asyncio
+import functools
+from collections.abc import Awaitable, Callable
+from typing import Any, ParamSpec, TypeAlias, TypeVar
+
+import asyncpg
+import structlog
+
+Pool: TypeAlias = "asyncpg.Pool[asyncpg.Record]"
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+LOST: tuple[type[BaseException], ...] = (
+    asyncpg.PostgresConnectionError,
+    asyncpg.InterfaceError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.TooManyConnectionsError,
+    ConnectionError,
+    TimeoutError,
+    OSError,
+)
+"""What asyncpg raises when the server or the connection is gone, as opposed to a wrong statement."""
+
+_DELAYS_S = (0.0, 0.1, 0.4, 1.5)
+
+_log = structlog.get_logger(__name__)
+
+
+async def create_pool(url: str, *, max_size: int = 10) -> Pool:
+    """A pool whose connections come up on demand."""
+    return await asyncpg.create_pool(
+        url, min_size=1, max_size=max_size, command_timeout=30, init=_init
+    )
+
+
+async def _init(connection: Any) -> None:
+    # Ours are short statements on indexed rows; a compiled plan costs more than it saves.
+    await connection.execute("SET jit = off")
+
+
+def reconnecting(method: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
+    """Repeat a store method whose connection was lost, for about two seconds in all.
+
+    Only for methods that may run twice: whether the first commit arrived can't be known.
+    """
+
+    @functools.wraps(method)
+    async def wrapped(*args: P.args, **kwargs: P.kwargs) -> T:
+        for delay in _DELAYS_S:
+            try:
+                return await method(*args, **kwargs)
+            except LOST as error:
+                _log.warning("database_connection_lost", method=method.__name__, error=repr(error))
+                await asyncio.sleep(delay)
+        return await method(*args, **kwargs)
+
+    return wrapped
