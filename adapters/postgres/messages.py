@@ -5,10 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-import asyncpg
-
 from adapters import event_codec
-from adapters.postgres.pool import Pool, reconnecting
+from adapters.postgres.pool import Pool, Row, reconnecting
 from domain.errors import NotFound
 from domain.ids import session_key
 from domain.messages import Message, Role
@@ -114,7 +112,7 @@ class SessionStore:
         return [_session(row) for row in rows]
 
 
-def message_of(row: asyncpg.Record) -> Message:
+def message_of(row: Row) -> Message:
     return Message(
         id=row["id"],
         role=Role(row["role"]),
@@ -127,7 +125,7 @@ def message_of(row: asyncpg.Record) -> Message:
     )
 
 
-def _session(row: asyncpg.Record) -> Session:
+def _session(row: Row) -> Session:
     return Session(
         key=row["id"],
         thread_id=row["thread_id"],

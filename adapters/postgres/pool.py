@@ -3,12 +3,36 @@
 import asyncio
 import functools
 from collections.abc import Awaitable, Callable
-from typing import Any, ParamSpec, TypeAlias, TypeVar
+from contextlib import AbstractAsyncContextManager
+from typing import Any, ParamSpec, Protocol, TypeAlias, TypeVar, cast
 
 import asyncpg
 import structlog
 
-Pool: TypeAlias = "asyncpg.Pool[asyncpg.Record]"
+Row: TypeAlias = Any
+"""A row, by column name. asyncpg is untyped; the store that wrote the SQL knows its columns."""
+
+
+class Queries(Protocol):
+    """What stores use of a connection."""
+
+    async def execute(self, query: str, *args: object) -> str: ...
+    async def executemany(self, query: str, args: object) -> None: ...
+    async def fetch(self, query: str, *args: object) -> list[Row]: ...
+    async def fetchrow(self, query: str, *args: object) -> Row | None: ...
+    async def fetchval(self, query: str, *args: object) -> Any: ...
+
+
+class Connection(Queries, Protocol):
+    def transaction(self) -> AbstractAsyncContextManager[None]: ...
+
+
+class Pool(Queries, Protocol):
+    """A pool of connections; a query on it takes one for that query."""
+
+    def acquire(self) -> AbstractAsyncContextManager[Connection]: ...
+    async def close(self) -> None: ...
+
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -24,7 +48,7 @@ LOST: tuple[type[BaseException], ...] = (
     TimeoutError,
     OSError,
 )
-"""What asyncpg raises when the server or the connection is gone, as opposed to a wrong statement."""
+"""What asyncpg raises when the server or connection is gone, not the statement wrong."""
 
 _DELAYS_S = (0.0, 0.1, 0.4, 1.5)
 
@@ -33,12 +57,13 @@ _log = structlog.get_logger(__name__)
 
 async def create_pool(url: str, *, max_size: int = 10) -> Pool:
     """A pool whose connections come up on demand."""
-    return await asyncpg.create_pool(
+    pool: Any = await asyncpg.create_pool(
         url, min_size=1, max_size=max_size, command_timeout=30, init=_init
     )
+    return cast(Pool, pool)
 
 
-async def _init(connection: Any) -> None:
+async def _init(connection: Connection) -> None:
     # Ours are short statements on indexed rows; a compiled plan costs more than it saves.
     await connection.execute("SET jit = off")
 

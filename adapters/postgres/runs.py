@@ -4,14 +4,13 @@ import hashlib
 import json
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 from uuid import UUID
 
 import asyncpg
 from pydantic import TypeAdapter
 
 from adapters import event_codec
-from adapters.postgres.pool import Pool, reconnecting
+from adapters.postgres.pool import Connection, Pool, Row, reconnecting
 from domain.errors import InvalidInput, NotFound, RunConflict, SessionBusy
 from domain.events import Recorded, RunFinished, RunStarted, RunStatus, position
 from domain.ids import run_key, session_key
@@ -156,7 +155,13 @@ class RunStore:
             raise SessionBusy(active or "") from error
 
     async def _insert(
-        self, connection: Any, new: NewRun, key: UUID, session: UUID, last: int, digest: bytes
+        self,
+        connection: Connection,
+        new: NewRun,
+        key: UUID,
+        session: UUID,
+        last: int,
+        digest: bytes,
     ) -> Accepted:
         ids = [message.id for message in new.messages]
         seen = {row["id"] for row in await connection.fetch(_KNOWN_MESSAGES, session, ids)}
@@ -276,7 +281,7 @@ def _ms(at: datetime) -> int:
     return int(at.timestamp() * 1000)
 
 
-def run_of(row: asyncpg.Record) -> Run:
+def run_of(row: Row) -> Run:
     return Run(
         key=row["id"],
         owner_id=row["owner_id"],
