@@ -10,7 +10,7 @@ from zoneinfo import available_timezones
 
 import asyncpg
 
-from adapters.postgres.pool import Pool, reconnecting
+from adapters.postgres.pool import Pool, Row, reconnecting
 from domain.errors import InvalidInput, NotFound
 from domain.identity import DEFAULT_SCOPES, ApiKey, Scope, User, UserRole
 
@@ -150,13 +150,13 @@ def _scopes(names: list[str]) -> tuple[Scope, ...]:
     return tuple(scope for scope in Scope if scope.value in names)
 
 
-def _found(row: asyncpg.Record | None) -> User:
+def _found(row: Row | None) -> User:
     if row is None:
         raise NotFound("There is no such user.")
     return _user(row)
 
 
-def _user(row: asyncpg.Record) -> User:
+def _user(row: Row) -> User:
     return User(
         row["id"],
         row["name"],
@@ -167,7 +167,7 @@ def _user(row: asyncpg.Record) -> User:
     )
 
 
-def _key(row: asyncpg.Record) -> ApiKey:
+def _key(row: Row) -> ApiKey:
     return ApiKey(
         row["id"],
         row["user_id"],
