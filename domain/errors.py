@@ -5,7 +5,7 @@ from enum import StrEnum
 
 
 class ErrorCode(StrEnum):
-    """A stable slug for a failed outside call. Clients and tests switch on it, never on the text."""
+    """A stable slug for a failed outside call. Clients switch on it, never on the text."""
 
     RATE_LIMIT = "rate_limit"
     OVERLOADED = "overloaded"
