@@ -6,17 +6,17 @@ from tempfile import TemporaryDirectory
 from urllib.parse import urlsplit, urlunsplit
 from uuid import uuid4
 
-import asyncpg
 import pytest
 from redis.asyncio import Redis
 from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.testing import WorkflowEnvironment
 
+from adapters.postgres.pool import Pool, create_pool
 from adapters.temporal import connect, ensure_search_attributes
 from cli.stack.binaries import script
 from cli.stack.migrate import migrate
-from cli.stack.postgres import FOR_TESTS, Postgres, open_connection
+from cli.stack.postgres import FOR_TESTS, Postgres, connection
 from cli.stack.temporal import Temporal
 from cli.stack.valkey import Valkey
 
@@ -56,19 +56,17 @@ async def template(postgres: str) -> str:
 async def database_url(postgres: str, template: str) -> AsyncGenerator[str]:
     """A migrated, empty database of this test's own."""
     name = f"test_{uuid4().hex}"
-    admin = await open_connection(postgres)
-    try:
+    async with connection(postgres) as admin:
         await admin.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
         yield _database(postgres, name)
         await admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
-    finally:
-        await admin.close()
 
 
 @pytest.fixture
-async def pool(database_url: str) -> AsyncGenerator[asyncpg.Pool]:
-    async with asyncpg.create_pool(database_url, min_size=1, max_size=4) as pool:
-        yield pool
+async def pool(database_url: str) -> AsyncGenerator[Pool]:
+    pool = await create_pool(database_url, max_size=4)
+    yield pool
+    await pool.close()
 
 
 @pytest.fixture(scope="session")

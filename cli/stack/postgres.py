@@ -9,12 +9,14 @@ import secrets
 import shutil
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
 from pathlib import Path
+from typing import Any, cast
 
 import asyncpg
 import psutil
 
+from adapters.postgres.pool import Connection
 from cli.stack import unprivileged
 from cli.stack.binaries import postgres_folder
 from cli.stack.errors import StackError
@@ -33,9 +35,14 @@ FOR_TESTS: Mapping[str, str] = {
 """Settings that trade safety for speed: fit for a cluster that is thrown away."""
 
 
-async def open_connection(url: str) -> asyncpg.Connection:
-    """One connection, for a command that needs no pool. (asyncpg's own function is untyped.)"""
-    return await asyncpg.connect(url, timeout=10)
+@contextlib.asynccontextmanager
+async def connection(url: str) -> AsyncGenerator[Connection]:
+    """One connection, for a command that needs no pool. Raises what asyncpg raises."""
+    opened = cast(Any, await asyncpg.connect(url, timeout=10))
+    try:
+        yield opened
+    finally:
+        await opened.close()
 
 
 class Postgres:
@@ -92,8 +99,8 @@ class Postgres:
         await self.child.stop()
 
     async def _answers(self) -> None:
-        connection = await open_connection(self.url)
-        await connection.close()
+        async with connection(self.url) as opened:
+            await opened.execute("SELECT 1")
 
     def _parameters(self) -> list[str]:
         parameters = {

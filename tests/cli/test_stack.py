@@ -12,11 +12,12 @@ from redis.asyncio import Redis
 from temporalio.client import Client
 from temporalio.testing import WorkflowEnvironment
 
+from adapters.postgres.pool import Pool
 from adapters.temporal import SEARCH_ATTRIBUTES, connect, ensure_search_attributes
 from cli.stack.errors import StackError
 from cli.stack.migrate import migrate, pending
 from cli.stack.ports import free_port
-from cli.stack.postgres import Postgres, open_connection
+from cli.stack.postgres import Postgres, connection
 from cli.stack.temporal import Temporal
 from cli.stack.valkey import Valkey
 
@@ -28,7 +29,7 @@ async def test_a_migrated_database_has_nothing_pending(database_url: str) -> Non
     await migrate(database_url)
 
 
-async def test_trigrams_see_chinese_words(pool: asyncpg.Pool) -> None:
+async def test_trigrams_see_chinese_words(pool: Pool) -> None:
     assert await pool.fetchval("SELECT show_trgm('你好世界')") != []
 
 
@@ -55,16 +56,14 @@ async def test_postgres_comes_back_after_kill_with_its_data(tmp_path: Path) -> N
     data, log = tmp_path / "pg", tmp_path / "pg.log"
     first = Postgres(data, log, password="s3cret")
     await first.start()
-    connection = await open_connection(first.url)
-    await connection.execute("CREATE TABLE kept AS SELECT 1 AS n")
-    await connection.close()
+    async with connection(first.url) as database:
+        await database.execute("CREATE TABLE kept AS SELECT 1 AS n")
     await first.child.kill()
 
     second = Postgres(data, log, port=first.port, password="s3cret")
     await second.start()
-    again = await open_connection(second.url)
-    assert await again.fetchval("SELECT n FROM kept") == 1
-    await again.close()
+    async with connection(second.url) as database:
+        assert await database.fetchval("SELECT n FROM kept") == 1
     await second.stop()
     assert second.child.pid is None
 
@@ -97,7 +96,8 @@ async def test_a_wrong_password_is_refused(tmp_path: Path) -> None:
     server = Postgres(tmp_path / "pg", tmp_path / "pg.log", password="right")
     await server.start()
     with pytest.raises(asyncpg.InvalidPasswordError):
-        await open_connection(server.url.replace("right", "wrong"))
+        async with connection(server.url.replace("right", "wrong")):
+            pass
     await server.stop()
 
 
