@@ -61,6 +61,9 @@ class Settings(BaseSettings):
     heartbeat_timeout_s: float = Field(
         5.0, gt=0, description="A silent worker's model call or tool moves on after this"
     )
+    retry_s: float = Field(
+        1.0, gt=0, description="Wait before the first retry of a model call or tool; doubles after"
+    )
     reconcile_s: float = Field(3.0, gt=0, description="Pause between two reconciliations of runs")
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Log level")
     log_format: Literal["json", "text"] = Field("json", description="Log lines as JSON or text")

@@ -5,7 +5,7 @@ from enum import StrEnum
 
 
 class ErrorCode(StrEnum):
-    """A stable slug for a failed outside call. Clients and tests switch on it, never on the text."""
+    """A stable slug for a failed outside call. Clients switch on it, never on the text."""
 
     RATE_LIMIT = "rate_limit"
     OVERLOADED = "overloaded"
@@ -22,9 +22,7 @@ class ErrorCode(StrEnum):
 class OutsideError(Exception):
     """An outside call failed; `code` says how, the message is for a person."""
 
-    def __init__(
-        self, message: str, code: ErrorCode, retry_after: timedelta | None = None
-    ) -> None:
+    def __init__(self, message: str, code: ErrorCode, retry_after: timedelta | None = None) -> None:
         super().__init__(message)
         self.code = code
         self.retry_after = retry_after

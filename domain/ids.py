@@ -31,7 +31,7 @@ def assistant_message_id(run_key: UUID, turn: int, attempt: int) -> str:
 
 
 def tool_call_id(run_key: UUID, turn: int, index: int) -> str:
-    """Ours, not the provider's, whose ids may repeat in a thread. Providers take at most 40 chars."""
+    """Ours, not the provider's, whose ids may repeat in a thread. At most 40 characters long."""
     return f"{run_key.hex}_{turn}_{index}"
 
 

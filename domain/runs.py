@@ -1,12 +1,14 @@
 """A run: one workflow execution answering one request. What crosses Temporal is here: ids only."""
 
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from uuid import UUID
 
 from domain.events import RunStatus
-from domain.messages import Usage
-from domain.tools import Denier
+from domain.messages import Message, Origin, Usage
+from domain.profiles import SessionType
+from domain.tools import Denier, ToolList
 
 
 class Placement(StrEnum):
@@ -23,6 +25,67 @@ class Placement(StrEnum):
 @dataclass(frozen=True, slots=True)
 class AgentRunInput:
     run_key: UUID
+    turn: int = 0  # carried over continue-as-new, like what follows
+    tool_tokens: int = 0
+    message_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """What the caller asked for, beside the messages."""
+
+    profile: str | None = None
+    tools: ToolList = None  # the declared list; None = everything registered
+    context: tuple[tuple[str, str], ...] = ()  # (description, value) pairs about the app
+
+
+@dataclass(frozen=True, slots=True)
+class NewRun:
+    """A request to run. `messages`: the trailing user messages the client sent, ids its own."""
+
+    owner_id: UUID
+    thread_id: str
+    run_id: str
+    request: RunRequest
+    messages: tuple[Message, ...]
+    origin: Origin = Origin.CHAT
+    session_type: SessionType = SessionType.CHAT
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run as the database has it."""
+
+    key: UUID
+    owner_id: UUID
+    session_key: UUID
+    thread_id: str
+    run_id: str
+    origin: Origin
+    status: RunStatus
+    request: RunRequest
+    profile: str | None  # the name, once resolved
+    executor: str | None
+    usage: Usage
+    cost_micro_usd: int
+    turns: int
+    last_seq: int
+    error_code: str | None
+    error_message: str | None
+    limit: str | None
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Waits of a run, all configurable, in seconds."""
+
+    heartbeat_s: float = 5.0
+    retry_s: float = 1.0  # before the first retry; doubles after
+    model_attempts: int = 6
+    tool_attempts: int = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +94,11 @@ class RunPlan:
 
     profile: str
     executor: str
-    model: str
+    models: tuple[str, ...]  # primary, then fallbacks
     max_turns: int
-    timeout_s: int
+    turn_budget_tokens: int
+    deadline: datetime
+    timing: Timing
     model_queue: str | None  # None: the workflow's own queue
     tool_queue: str | None
     placement: Placement
@@ -60,6 +125,17 @@ class TurnResult:
     message_id: str
     calls: tuple[CallRef, ...]
     finish_reason: str
+    over_cost: bool = False  # the run has spent its max_cost_usd
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a run ends: the terminal state and why, in words a person understands."""
+
+    status: RunStatus
+    code: str | None = None
+    message: str | None = None
+    limit: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,5 +143,4 @@ class AgentRunResult:
     status: RunStatus
     turns: int
     message_id: str | None
-    usage: Usage
     limit: str | None = None

@@ -62,7 +62,10 @@ CREATE TABLE runs (
     input_tokens    bigint NOT NULL DEFAULT 0,
     output_tokens   bigint NOT NULL DEFAULT 0,
     cached_tokens   bigint NOT NULL DEFAULT 0,
-    turns           integer NOT NULL DEFAULT 0,
+    cost_micro_usd  bigint NOT NULL DEFAULT 0,
+    turns           integer NOT NULL DEFAULT 0, -- completed model calls
+    open_turn_seq   bigint,                   -- seq of the turn_started in hand: a fence against late attempts
+    open_attempt    integer NOT NULL DEFAULT 0, -- how often the turn in hand was started
     created_at      timestamptz NOT NULL DEFAULT now(),
     started_at      timestamptz,
     finished_at     timestamptz,
@@ -103,9 +106,6 @@ CREATE TABLE run_events (
     created_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
     PRIMARY KEY (run_id, seq)
 );
--- The step in hand is the last of its kind: found without reading the rest.
-CREATE INDEX run_events_turn_idx ON run_events (run_id, seq DESC)
-    WHERE kind IN ('turn_started', 'turn_completed');
 
 CREATE TABLE model_calls (
     run_id        uuid NOT NULL REFERENCES runs,
@@ -117,6 +117,7 @@ CREATE TABLE model_calls (
     input_tokens  integer NOT NULL,
     output_tokens integer NOT NULL,
     cached_tokens integer NOT NULL,
+    cost_micro_usd bigint NOT NULL DEFAULT 0,
     seen          jsonb NOT NULL,             -- what the model saw: message and fact ids, digests, counts
     created_at    timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (run_id, turn, attempt)

@@ -1,0 +1,43 @@
+"""The durable events of a run, read back whole. They are written with what they report."""
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from adapters import event_codec
+from adapters.postgres.pool import Pool, reconnecting
+from domain.events import Recorded, position
+
+_LOAD = """
+SELECT e.seq, e.payload, e.created_at, m.content, m.tool_calls
+FROM run_events e
+JOIN runs r ON r.id = e.run_id
+LEFT JOIN messages m ON e.kind IN ('turn_completed', 'tool_finished')
+     AND m.session_id = r.session_id AND m.id = e.payload ->> 'message_id'
+WHERE e.run_id = $1 AND e.seq > $2
+ORDER BY e.seq
+"""
+_LAST_SEQS = "SELECT id, last_seq FROM runs WHERE id = ANY($1::uuid[])"
+
+
+class EventStore:
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    @reconnecting
+    async def load(self, run_key: UUID, after_seq: int = 0) -> list[Recorded]:
+        """Every durable event after `after_seq`, in order, text and calls filled in."""
+        rows = await self._pool.fetch(_LOAD, run_key, after_seq)
+        return [
+            Recorded(
+                position(row["seq"]),
+                int(row["created_at"].timestamp() * 1000),
+                event_codec.load_row(row["payload"], row["content"], row["tool_calls"]),
+            )
+            for row in rows
+        ]
+
+    @reconnecting
+    async def last_seqs(self, run_keys: Sequence[UUID]) -> dict[UUID, int]:
+        """The last durable seq of each run that exists."""
+        rows = await self._pool.fetch(_LAST_SEQS, list(run_keys))
+        return {row["id"]: row["last_seq"] for row in rows}

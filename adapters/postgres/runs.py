@@ -1,0 +1,310 @@
+"""Runs: accepting, reading and ending them. What happens inside a turn is in turns.py."""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+import asyncpg
+from pydantic import TypeAdapter
+
+from adapters import event_codec
+from adapters.postgres.pool import Connection, Pool, Row, constraint, reconnecting
+from domain.errors import InvalidInput, NotFound, RunConflict, SessionBusy
+from domain.events import Recorded, RunFinished, RunStarted, RunStatus, position
+from domain.ids import run_key, session_key
+from domain.messages import Origin, Usage
+from domain.runs import Ending, NewRun, Run, RunRequest
+
+_request: TypeAdapter[RunRequest] = TypeAdapter(RunRequest)
+
+RUN_COLUMNS = """
+r.id, r.owner_id, r.session_id, s.thread_id, r.run_id, r.origin, r.status, r.request,
+r.profile_name, r.executor, r.input_tokens, r.output_tokens, r.cached_tokens, r.cost_micro_usd,
+r.turns, r.last_seq, r.error_code, r.error_message, r.limit_hit, r.created_at, r.started_at,
+r.finished_at
+"""
+
+_OPEN_SESSION = """
+INSERT INTO sessions (id, owner_id, thread_id, type) VALUES ($1, $2, $3, $4)
+ON CONFLICT (id) DO UPDATE SET updated_at = now()
+RETURNING last_seq
+"""
+_KNOWN_RUN = f"""
+SELECT r.request_digest, {RUN_COLUMNS}
+FROM runs r JOIN sessions s ON s.id = r.session_id WHERE r.id = $1
+"""  # noqa: S608 (a constant)
+_KNOWN_MESSAGES = "SELECT id FROM messages WHERE session_id = $1 AND id = ANY($2::text[])"
+_INSERT_RUN = """
+INSERT INTO runs (id, owner_id, session_id, run_id, origin, request, request_digest,
+                  first_message_seq, last_seq)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 1)
+"""
+_INSERT_MESSAGES = """
+INSERT INTO messages (session_id, seq, id, owner_id, run_id, role, content, hidden_from_user,
+                      metadata)
+SELECT $1, m.seq, m.id, $2, $3, 'user', m.content, m.hidden, m.metadata::jsonb
+FROM unnest($4::bigint[], $5::text[], $6::text[], $7::boolean[], $8::text[])
+     AS m(seq, id, content, hidden, metadata)
+"""
+_BUMP_SESSION = "UPDATE sessions SET last_seq = $2 WHERE id = $1"
+_INSERT_EVENT = "INSERT INTO run_events (run_id, seq, kind, payload) VALUES ($1, $2, $3, $4)"
+_ACTIVE = """
+SELECT run_id FROM runs WHERE session_id = $1 AND status IN ('accepted', 'running')
+"""
+_GET = f"""
+SELECT {RUN_COLUMNS} FROM runs r JOIN sessions s ON s.id = r.session_id
+WHERE r.id = $1 AND ($2::uuid IS NULL OR r.owner_id = $2)
+"""  # noqa: S608
+_LIST = f"""
+SELECT {RUN_COLUMNS} FROM runs r JOIN sessions s ON s.id = r.session_id
+WHERE r.owner_id = $1
+  AND ($2::text IS NULL OR r.status = $2)
+  AND ($3::text IS NULL OR r.profile_name = $3)
+  AND ($4::text IS NULL OR r.executor = $4)
+  AND ($5::text IS NULL OR r.origin = $5)
+  AND ($6::timestamptz IS NULL OR r.created_at >= $6)
+  AND ($7::timestamptz IS NULL OR r.created_at < $7)
+  AND ($8::timestamptz IS NULL OR (r.created_at, r.id) < ($8, $9))
+  AND ($10::text IS NULL OR s.thread_id = $10)
+ORDER BY r.created_at DESC, r.id DESC
+LIMIT $11
+"""  # noqa: S608
+_LOCK_RUN = "SELECT session_id, status, first_message_seq FROM runs WHERE id = $1 FOR UPDATE"
+_FINISH = """
+WITH r AS (
+    UPDATE runs SET status = $2, error_code = $3, error_message = $4, limit_hit = $5,
+                    finished_at = now(), last_seq = last_seq + 1, open_turn_seq = NULL
+    WHERE id = $1 AND status IN ('accepted', 'running')
+    RETURNING id, owner_id, session_id, last_seq, origin, executor, profile_name,
+              input_tokens, output_tokens, cached_tokens
+), event AS (
+    INSERT INTO run_events (run_id, seq, kind, payload)
+    SELECT id, last_seq, 'run_finished', jsonb_build_object(
+        'kind', 'run_finished', 'status', $2::text, 'code', $3::text, 'message', $4::text,
+        'limit', $5::text, 'usage', jsonb_build_object('input_tokens', input_tokens,
+        'output_tokens', output_tokens, 'cached_tokens', cached_tokens))
+    FROM r
+    RETURNING seq, payload, created_at
+), audited AS (
+    INSERT INTO audit (owner_id, kind, run_id, session_id, origin, executor, profile,
+                       dedupe_key, detail)
+    SELECT owner_id, 'run_' || $2::text, id, session_id, origin, executor, profile_name,
+           'run_finished:' || id, jsonb_build_object('code', $3::text, 'limit', $5::text)
+    FROM r ON CONFLICT (dedupe_key) DO NOTHING
+)
+SELECT seq, payload, created_at FROM event
+"""
+_TERMINAL = """
+SELECT seq, payload, created_at FROM run_events
+WHERE run_id = $1 AND kind = 'run_finished' ORDER BY seq DESC LIMIT 1
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """The run that answers a request. `created` is False when the request was seen before."""
+
+    run: Run
+    created: bool
+    started: Recorded | None  # the RunStarted just written, to be published
+
+
+@dataclass(frozen=True, slots=True)
+class RunFilter:
+    """What a list of runs may be narrowed to. `before`: (created_at, key) of the last one seen."""
+
+    status: RunStatus | None = None
+    profile: str | None = None
+    executor: str | None = None
+    origin: Origin | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    before: tuple[datetime, UUID] | None = None
+    thread_id: str | None = None
+
+
+class RunStore:
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    @reconnecting
+    async def accept(self, new: NewRun) -> Accepted:
+        """Write run, new user messages and RunStarted, or find the run that has this id already.
+
+        Raises SessionBusy (the session has another active run), RunConflict (the id is taken by
+        another request) and InvalidInput (no message in it is new).
+        """
+        key, session = run_key(new.owner_id, new.run_id), session_key(new.owner_id, new.thread_id)
+        digest = _digest(new)
+        try:
+            async with self._pool.acquire() as connection, connection.transaction():
+                last = await connection.fetchval(
+                    _OPEN_SESSION, session, new.owner_id, new.thread_id, new.session_type
+                )
+                if known := await connection.fetchrow(_KNOWN_RUN, key):
+                    if known["request_digest"] != digest:
+                        raise RunConflict(f"Run {new.run_id} was started with another request.")
+                    return Accepted(run_of(known), created=False, started=None)
+                return await self._insert(connection, new, key, session, last, digest)
+        except asyncpg.UniqueViolationError as error:
+            if constraint(error) != "runs_one_active_per_session":
+                raise
+            active = await self._pool.fetchval(_ACTIVE, session)
+            raise SessionBusy(active or "") from error
+
+    async def _insert(
+        self,
+        connection: Connection,
+        new: NewRun,
+        key: UUID,
+        session: UUID,
+        last: int,
+        digest: bytes,
+    ) -> Accepted:
+        ids = [message.id for message in new.messages]
+        seen = {row["id"] for row in await connection.fetch(_KNOWN_MESSAGES, session, ids)}
+        fresh = [message for message in new.messages if message.id not in seen]
+        if not fresh:
+            raise InvalidInput("messages", "The last message must be a new message of the user.")
+        through = last + len(fresh)
+        started = RunStarted(new.thread_id, new.run_id, through)
+        await connection.execute(
+            _INSERT_RUN,
+            key,
+            new.owner_id,
+            session,
+            new.run_id,
+            new.origin,
+            _request.dump_json(new.request).decode(),
+            digest,
+            last + 1,
+        )
+        await connection.execute(
+            _INSERT_MESSAGES,
+            session,
+            new.owner_id,
+            key,
+            list(range(last + 1, through + 1)),
+            [m.id for m in fresh],
+            [m.content for m in fresh],
+            [m.hidden_from_user for m in fresh],
+            [json.dumps({"origin": new.origin, "run_id": new.run_id})] * len(fresh),
+        )
+        await connection.execute(_BUMP_SESSION, session, through)
+        await connection.execute(_INSERT_EVENT, key, 1, started.kind, event_codec.dump_row(started))
+        row = await connection.fetchrow(_KNOWN_RUN, key)
+        run = run_of(row)
+        return Accepted(run, True, Recorded(position(1), _ms(run.created_at), started))
+
+    @reconnecting
+    async def withdraw(self, key: UUID) -> bool:
+        """Undo an acceptance that no workflow has taken up; True if there was one to undo."""
+        async with self._pool.acquire() as connection, connection.transaction():
+            row = await connection.fetchrow(_LOCK_RUN, key)
+            if row is None or row["status"] != RunStatus.ACCEPTED:
+                return False
+            await connection.execute("DELETE FROM run_events WHERE run_id = $1", key)
+            await connection.execute("DELETE FROM messages WHERE run_id = $1", key)
+            await connection.execute("DELETE FROM runs WHERE id = $1", key)
+            await connection.execute(_BUMP_SESSION, row["session_id"], row["first_message_seq"] - 1)
+            return True
+
+    @reconnecting
+    async def get(self, owner_id: UUID, run_id: str) -> Run:
+        """Raises NotFound, for another owner's run too."""
+        return await self._get(run_key(owner_id, run_id), owner_id)
+
+    @reconnecting
+    async def get_by_key(self, key: UUID) -> Run:
+        """For our own processes, which act for no one. Raises NotFound."""
+        return await self._get(key, None)
+
+    async def _get(self, key: UUID, owner_id: UUID | None) -> Run:
+        row = await self._pool.fetchrow(_GET, key, owner_id)
+        if row is None:
+            raise NotFound("There is no such run.")
+        return run_of(row)
+
+    @reconnecting
+    async def list(self, owner_id: UUID, where: RunFilter, limit: int) -> list[Run]:
+        """Newest first."""
+        before_at, before_id = where.before or (None, None)
+        rows = await self._pool.fetch(
+            _LIST,
+            owner_id,
+            where.status,
+            where.profile,
+            where.executor,
+            where.origin,
+            where.since,
+            where.until,
+            before_at,
+            before_id,
+            where.thread_id,
+            limit,
+        )
+        return [run_of(row) for row in rows]
+
+    @reconnecting
+    async def finish(self, key: UUID, ending: Ending) -> tuple[Recorded | None, bool]:
+        """End an active run and free its session, once. (terminal event, whether it was now)."""
+        row = await self._pool.fetchrow(
+            _FINISH, key, ending.status, ending.code, ending.message, ending.limit
+        )
+        now = row is not None
+        row = row or await self._pool.fetchrow(_TERMINAL, key)
+        if row is None:
+            return None, False
+        event = event_codec.load_row(row["payload"], None, None)
+        assert isinstance(event, RunFinished)
+        return Recorded(position(row["seq"]), _ms(row["created_at"]), event), now
+
+    async def end_lost(self, key: UUID, code: str, message: str) -> Recorded | None:
+        """Fail an active run whose workflow is gone; None if it had ended already."""
+        recorded, now = await self.finish(key, Ending(RunStatus.FAILED, code, message))
+        return recorded if now else None
+
+
+def _digest(new: NewRun) -> bytes:
+    """What makes two requests with one run id the same request."""
+    body = [
+        new.thread_id,
+        _request.dump_python(new.request, mode="json"),
+        [[m.id, m.content] for m in new.messages],
+    ]
+    return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).digest()
+
+
+def _ms(at: datetime) -> int:
+    return int(at.timestamp() * 1000)
+
+
+def request_of(data: str) -> RunRequest:
+    return _request.validate_json(data)
+
+
+def run_of(row: Row) -> Run:
+    return Run(
+        key=row["id"],
+        owner_id=row["owner_id"],
+        session_key=row["session_id"],
+        thread_id=row["thread_id"],
+        run_id=row["run_id"],
+        origin=Origin(row["origin"]),
+        status=RunStatus(row["status"]),
+        request=request_of(row["request"]),
+        profile=row["profile_name"],
+        executor=row["executor"],
+        usage=Usage(row["input_tokens"], row["output_tokens"], row["cached_tokens"]),
+        cost_micro_usd=row["cost_micro_usd"],
+        turns=row["turns"],
+        last_seq=row["last_seq"],
+        error_code=row["error_code"],
+        error_message=row["error_message"],
+        limit=row["limit_hit"],
+        created_at=row["created_at"],
+        started_at=row["started_at"],
+        finished_at=row["finished_at"],
+    )
