@@ -59,7 +59,8 @@ class _Server:
             body: Any = jiter.from_json(raw)  # refuses lone surrogates, as providers do
         except ValueError:
             body = None
-        record = self._journal.open(body)
+        key = request.headers.get("authorization", "").startswith("Bearer ")
+        record = self._journal.open(body, authorized=key)
         try:
             asked = read(body)
             said, directives = parse(last_user_text(asked))

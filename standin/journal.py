@@ -21,10 +21,12 @@ class Outcome(StrEnum):
 
 @dataclass(slots=True)
 class Record:
-    """One call. `written`: the text or tool-call chunks that went out."""
+    """One call. `written`: the text or tool-call chunks that went out. `authorized`: whether a
+    key came along; the key itself is not kept."""
 
     number: int
     body: Any
+    authorized: bool = False
     outcome: Outcome = Outcome.ACTIVE
     written: int = 0
 
@@ -40,9 +42,9 @@ class Journal:
     _ended: Counter[Outcome] = field(default_factory=Counter[Outcome])
     _total: int = 0
 
-    def open(self, body: object) -> Record:
+    def open(self, body: object, *, authorized: bool) -> Record:
         self._total += 1
-        record = Record(self._total, body)
+        record = Record(self._total, body, authorized)
         self._records.append(record)
         return record
 
