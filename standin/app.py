@@ -60,7 +60,8 @@ class _Server:
         except ValueError:
             body = None
         key = request.headers.get("authorization", "").startswith("Bearer ")
-        record = self._journal.open(body, authorized=key)
+        peer = request.client.port if request.client else 0
+        record = self._journal.open(body, authorized=key, peer=peer)
         try:
             asked = read(body)
             said, directives = parse(last_user_text(asked))
