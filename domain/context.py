@@ -160,6 +160,7 @@ class Prepared:
     request: ModelRequest
     seen: Seen
 
+
 Link = Callable[[Draft, ContextInput], Draft]
 
 
