@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Any, cast
 from uuid import uuid4
@@ -63,23 +63,16 @@ class AgentClient:
         Raises ApiError when the request is refused, Unreachable when the API stays away.
         """
         body = _run_input(thread_id, text, run_id, profile)
-        last: int | None = None
-        pauses = iter(PAUSES_S)
-        while True:
-            try:
-                async for frame in self._stream(run_id, body, last):
-                    yield frame
-                    last = frame.id if frame.id is not None else last
-                    pauses = iter(PAUSES_S)
-                    if frame.type in ENDS:
-                        return
-                reason = "the stream ended early"
-            except httpx2.TransportError as error:
-                reason = str(error) or type(error).__name__
-            pause = next(pauses, None)
-            if pause is None:
-                raise Unreachable(f"The API at {self._http.base_url} does not answer: {reason}")
-            await asyncio.sleep(pause)
+        # The same body again attaches to the run: a post whose answer was lost may be repeated.
+        post = self._http.build_request("POST", "/runs", json=body)
+        async for frame in self._follow(run_id, post):
+            yield frame
+
+    async def replay(self, run_id: str) -> AsyncGenerator[Frame]:
+        """Every frame of a run from its start, to its end. Raises as `run` does."""
+        request = self._http.build_request("GET", f"/runs/{run_id}/events")
+        async for frame in self._follow(run_id, request):
+            yield frame
 
     async def interrupt(self, run_id: str) -> None:
         """Ask a run to stop; harmless when it has ended. Raises ApiError."""
@@ -101,17 +94,30 @@ class AgentClient:
         await _raise_for(response)
         return response.json() if response.content else {}
 
-    async def _stream(
-        self, run_id: str, body: Mapping[str, Any], last: int | None
-    ) -> AsyncGenerator[Frame]:
-        # The same body again attaches to the run, so a post whose answer was lost may be repeated.
-        request = (
-            self._http.build_request("POST", "/runs", json=body)
-            if last is None
-            else self._http.build_request(
-                "GET", f"/runs/{run_id}/events", headers={"last-event-id": str(last)}
-            )
-        )
+    async def _follow(self, run_id: str, request: httpx2.Request) -> AsyncGenerator[Frame]:
+        pauses = iter(PAUSES_S)
+        while True:
+            try:
+                async for frame in self._stream(request):
+                    yield frame
+                    if frame.type in ENDS:
+                        return
+                    if frame.id is not None:
+                        request = self._resumption(run_id, frame.id)
+                    pauses = iter(PAUSES_S)
+                reason = "the stream ended early"
+            except httpx2.TransportError as error:
+                reason = str(error) or type(error).__name__
+            pause = next(pauses, None)
+            if pause is None:
+                raise Unreachable(f"The API at {self._http.base_url} does not answer: {reason}")
+            await asyncio.sleep(pause)
+
+    def _resumption(self, run_id: str, last: int) -> httpx2.Request:
+        headers = {"last-event-id": str(last)}
+        return self._http.build_request("GET", f"/runs/{run_id}/events", headers=headers)
+
+    async def _stream(self, request: httpx2.Request) -> AsyncGenerator[Frame]:
         response = await self._http.send(request, stream=True)
         try:
             await _raise_for(response)
