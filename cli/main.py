@@ -6,13 +6,14 @@ from pathlib import Path
 import typer
 from dotenv import load_dotenv
 
-from cli import chat, doctor, keys, up, where
+from cli import chat, doctor, health, keys, up, where
 from cli.output import console, failures
 from cli.stack import migrate as migrations
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False)
 app.add_typer(up.app)
 app.add_typer(doctor.app)
+app.add_typer(health.app)
 app.add_typer(chat.app)
 app.add_typer(keys.user_app, name="user")
 app.add_typer(keys.key_app, name="key")
