@@ -1,10 +1,12 @@
 """A run: one workflow execution answering one request. What crosses Temporal is here: ids only."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from uuid import UUID
 
+from domain.errors import ErrorCode
 from domain.events import RunStatus
 from domain.messages import Message, Origin, Usage
 from domain.profiles import SessionType
@@ -144,3 +146,45 @@ class AgentRunResult:
     turns: int
     message_id: str | None
     limit: str | None = None
+
+
+MAX_PARALLEL_CALLS = 8
+
+
+def waves(calls: Sequence[CallRef]) -> list[list[CallRef]]:
+    """Calls of one turn in the order they may run: each wave side by side, the waves one by one.
+
+    A call that is not parallel-safe has a wave of its own; no wave is larger than eight.
+    """
+    out: list[list[CallRef]] = []
+    for call in calls:
+        joins = (
+            out
+            and call.parallel_safe
+            and out[-1][-1].parallel_safe
+            and len(out[-1]) < MAX_PARALLEL_CALLS
+        )
+        if joins:
+            out[-1].append(call)
+        else:
+            out.append([call])
+    return out
+
+
+_EXPLAINED = {
+    ErrorCode.RATE_LIMIT: "The model provider is limiting requests; try again in a while.",
+    ErrorCode.OVERLOADED: "The model provider is overloaded; try again in a while.",
+    ErrorCode.TIMEOUT: "The model took too long to answer.",
+    ErrorCode.CONNECTION: "The model provider could not be reached.",
+}
+
+
+def ending_of_failure(code: str | None, message: str, timed_out: bool) -> Ending:
+    """How a run ends when a step failed for good. `code`: the type of the error behind it."""
+    if timed_out:
+        text = "The run reached its time limit."
+        return Ending(RunStatus.FAILED, ErrorCode.TIMEOUT, text, limit="timeout_s")
+    known = next((c for c in ErrorCode if c == code), None)
+    if known is None:
+        return Ending(RunStatus.FAILED, code or ErrorCode.INTERNAL, message)
+    return Ending(RunStatus.FAILED, known, _EXPLAINED.get(known, message))

@@ -68,6 +68,11 @@ async def _init(connection: Connection) -> None:
     await connection.execute("SET jit = off")
 
 
+def constraint(error: asyncpg.PostgresError) -> str | None:
+    """The name of the constraint that a statement ran into."""
+    return getattr(error, "constraint_name", None)
+
+
 def reconnecting(method: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
     """Repeat a store method whose connection was lost, for about two seconds in all.
 

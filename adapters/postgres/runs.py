@@ -10,7 +10,7 @@ import asyncpg
 from pydantic import TypeAdapter
 
 from adapters import event_codec
-from adapters.postgres.pool import Connection, Pool, Row, reconnecting
+from adapters.postgres.pool import Connection, Pool, Row, constraint, reconnecting
 from domain.errors import InvalidInput, NotFound, RunConflict, SessionBusy
 from domain.events import Recorded, RunFinished, RunStarted, RunStatus, position
 from domain.ids import run_key, session_key
@@ -149,7 +149,7 @@ class RunStore:
                     return Accepted(run_of(known), created=False, started=None)
                 return await self._insert(connection, new, key, session, last, digest)
         except asyncpg.UniqueViolationError as error:
-            if error.constraint_name != "runs_one_active_per_session":
+            if constraint(error) != "runs_one_active_per_session":
                 raise
             active = await self._pool.fetchval(_ACTIVE, session)
             raise SessionBusy(active or "") from error
@@ -281,6 +281,10 @@ def _ms(at: datetime) -> int:
     return int(at.timestamp() * 1000)
 
 
+def request_of(data: str) -> RunRequest:
+    return _request.validate_json(data)
+
+
 def run_of(row: Row) -> Run:
     return Run(
         key=row["id"],
@@ -290,7 +294,7 @@ def run_of(row: Row) -> Run:
         run_id=row["run_id"],
         origin=Origin(row["origin"]),
         status=RunStatus(row["status"]),
-        request=_request.validate_json(row["request"]),
+        request=request_of(row["request"]),
         profile=row["profile_name"],
         executor=row["executor"],
         usage=Usage(row["input_tokens"], row["output_tokens"], row["cached_tokens"]),

@@ -1,0 +1,190 @@
+"""One model call: build what the model sees, stream what it says, store the message."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from uuid import UUID
+
+import structlog
+from temporalio import activity
+
+from activities.context import ContextBuilder
+from activities.errors import translated
+from adapters.postgres.turns import Completion, DoneTurn, OpenTurn, TurnStore
+from adapters.stream import EventStream, TextWriter
+from domain.context import Prepared
+from domain.ids import tool_call_id
+from domain.messages import FinishReason, ModelReply, Usage
+from domain.ports import Model
+from domain.prices import PriceTable, cost_micro_usd
+from domain.runs import CallRef, TurnResult
+from domain.text import clean
+from domain.tools import ToolCall, authorize
+
+_log = structlog.get_logger(__name__)
+
+HEARTBEAT_S = 0.5
+"""A cancel reaches a streaming activity with its next heartbeat, so this bounds an interrupt."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelTurnInput:
+    """`model`: the name to call (a fallback, perhaps). `last`: no tools, the model must answer."""
+
+    run_key: UUID
+    turn: int
+    model: str
+    last: bool = False
+
+
+class ModelActivities:
+    def __init__(
+        self,
+        *,
+        model: Model,
+        turns: TurnStore,
+        context: ContextBuilder,
+        stream: EventStream,
+        prices: PriceTable,
+        delta_ms: int,
+    ) -> None:
+        self._model = model
+        self._turns = turns
+        self._context = context
+        self._stream = stream
+        self._prices = prices
+        self._delta_ms = delta_ms
+
+    @activity.defn(name="model.turn")
+    async def turn(self, input: ModelTurnInput) -> TurnResult:
+        """Make the call of this turn once; run again, find what is stored.
+
+        Errors of the model are Temporal's to retry. A cancel closes the upstream connection and
+        keeps the text that had arrived.
+        """
+        with translated():
+            opened = await self._turns.begin(input.run_key, input.turn)
+            if isinstance(opened, DoneTurn):
+                done = opened
+            else:
+                async with heartbeats():
+                    done = await self._call(input, opened)
+            await self._stream.publish(input.run_key, [done.completed])
+            return await self._result(input.run_key, done)
+
+    async def _call(self, input: ModelTurnInput, opened: OpenTurn) -> DoneTurn:
+        publishing = asyncio.create_task(self._stream.publish(input.run_key, [opened.started]))
+        prepared = await self._context.build(input.run_key, input.model, last=input.last)
+        await publishing
+        spoken = Spoken(
+            TextWriter(
+                self._stream,
+                input.run_key,
+                opened.started.seq,
+                opened.event.message_id,
+                self._delta_ms,
+            )
+        )
+        try:
+            reply = await self._model.stream(prepared.request, spoken.on_text)
+        except asyncio.CancelledError:
+            await asyncio.shield(self._keep_partial(input, opened, prepared, spoken))
+            raise
+        await spoken.writer.close()
+        return await self._store(input, opened, prepared, reply, spoken.text)
+
+    async def _keep_partial(
+        self, input: ModelTurnInput, opened: OpenTurn, prepared: Prepared, spoken: "Spoken"
+    ) -> None:
+        """Store the text a stopped call had streamed, unless the call is only being moved."""
+        await spoken.writer.close()
+        details = activity.cancellation_details()
+        if not spoken.text or details is None or not details.cancel_requested:
+            return
+        reply = ModelReply("", (), FinishReason.INTERRUPTED, Usage(), input.model)
+        done = await self._store(input, opened, prepared, reply, spoken.text)
+        await self._stream.publish(input.run_key, [done.completed])
+
+    async def _store(
+        self,
+        input: ModelTurnInput,
+        opened: OpenTurn,
+        prepared: Prepared,
+        reply: ModelReply,
+        text: str,
+    ) -> DoneTurn:
+        calls = tuple(
+            ToolCall(tool_call_id(input.run_key, input.turn, i), c.name, clean(c.arguments))
+            for i, c in enumerate(reply.tool_calls)
+        )
+        completion = Completion(
+            text=text,
+            tool_calls=calls,
+            finish_reason=reply.finish_reason,
+            model=reply.model or input.model,
+            usage=reply.usage,
+            cost_micro_usd=cost_micro_usd(reply.usage, self._prices.get(input.model)),
+            seen=prepared.seen_json(),
+        )
+        return await self._turns.complete(input.run_key, opened, completion)
+
+    async def _result(self, run_key: UUID, done: DoneTurn) -> TurnResult:
+        """The calls by reference, each with the verdict of the three lists."""
+        event = done.event
+        bounds = await self._context.bounds(run_key)
+        refs: list[CallRef] = []
+        for call in event.tool_calls:
+            spec = bounds.specs.get(call.name)
+            refs.append(
+                CallRef(
+                    call_id=call.id,
+                    name=call.name,
+                    refused_by=authorize(call.name, bounds.specs, bounds.lists),
+                    quick=spec is not None and spec.quick,
+                    parallel_safe=spec is None or spec.parallel_safe,
+                    idempotent=spec is None or spec.idempotent,
+                    timeout_s=spec.timeout_s if spec is not None else 10.0,
+                )
+            )
+        return TurnResult(
+            event.message_id,
+            tuple(refs),
+            event.finish_reason,
+            over_cost=bounds.over_cost(done.run_cost_micro_usd),
+        )
+
+
+class Spoken:
+    """The text of one call as it grows, cleaned once, streamed and kept alike."""
+
+    def __init__(self, writer: TextWriter) -> None:
+        self.writer = writer
+        self._pieces: list[str] = []
+
+    async def on_text(self, text: str) -> None:
+        text = clean(text)
+        self._pieces.append(text)
+        await self.writer.write(text)
+
+    @property
+    def text(self) -> str:
+        return "".join(self._pieces)
+
+
+@asynccontextmanager
+async def heartbeats() -> AsyncGenerator[None]:
+    """Heartbeat beside the work: it may be silent for long, and a cancel comes this way."""
+
+    async def beat() -> None:
+        while True:
+            await asyncio.sleep(HEARTBEAT_S)
+            activity.heartbeat()
+
+    task = asyncio.create_task(beat())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task

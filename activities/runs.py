@@ -1,0 +1,131 @@
+"""How a run begins and ends: the profile is resolved and frozen, the last word is recorded."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from uuid import UUID
+
+from temporalio import activity
+from temporalio.exceptions import ApplicationError
+
+from activities.errors import translated
+from adapters import profiles
+from adapters.postgres.frozen import FrozenStore, RunContext
+from adapters.postgres.runs import RunStore
+from adapters.postgres.turns import TurnStore
+from adapters.profiles import ProfileCatalog
+from adapters.settings import Settings
+from adapters.stream import EventStream
+from domain.errors import InvalidInput, NotFound
+from domain.events import Notice, Recorded, RunStatus
+from domain.profiles import Profile, choose_profile
+from domain.runs import Ending, RunPlan, Timing
+from domain.tools import ToolStatus, failure
+
+
+@dataclass(frozen=True, slots=True)
+class BeginInput:
+    run_key: UUID
+
+
+@dataclass(frozen=True, slots=True)
+class FinishInput:
+    run_key: UUID
+    ending: Ending
+
+
+@dataclass(frozen=True, slots=True)
+class NoticeInput:
+    run_key: UUID
+    notice: Notice
+
+
+class RunActivities:
+    def __init__(
+        self,
+        *,
+        runs: RunStore,
+        turns: TurnStore,
+        frozen: FrozenStore,
+        catalog: ProfileCatalog,
+        stream: EventStream,
+        settings: Settings,
+    ) -> None:
+        self._runs = runs
+        self._turns = turns
+        self._frozen = frozen
+        self._catalog = catalog
+        self._stream = stream
+        self._settings = settings
+
+    @activity.defn(name="runs.begin")
+    async def begin(self, input: BeginInput) -> RunPlan | None:
+        """Resolve the profile and freeze it into the run; None if the run has ended already."""
+        with translated():
+            run = await self._frozen.load(input.run_key)
+            profile = await self._profile(run)
+            frozen = await self._frozen.freeze(
+                run.key, profiles.dump(profile), profile.name, profile.executor
+            )
+        if frozen is None:
+            return None
+        kept, started_at = frozen
+        profile = profiles.load(kept)
+        settings = self._settings
+        return RunPlan(
+            profile=profile.name,
+            executor=profile.executor,
+            models=(profile.model.name, *profile.model.fallback),
+            max_turns=profile.limits.max_turns,
+            turn_budget_tokens=profile.limits.turn_budget_tokens,
+            deadline=started_at + timedelta(seconds=profile.limits.timeout_s),
+            timing=Timing(heartbeat_s=settings.heartbeat_timeout_s, retry_s=settings.retry_s),
+            model_queue=settings.model_queue,
+            tool_queue=settings.tool_queue,
+            placement=settings.placement,
+        )
+
+    async def _profile(self, run: RunContext) -> Profile:
+        if run.profile is not None:
+            return profiles.load(run.profile)
+        name = choose_profile(
+            requested=run.request.profile,
+            session_profile=run.session_profile,
+            rollouts=await self._frozen.rollouts(),
+            owner_id=str(run.owner_id),
+            task_type=None,
+            session_type=run.session_type,
+        )
+        try:
+            return self._catalog.get(name)
+        except (NotFound, InvalidInput) as error:
+            raise ApplicationError(
+                f"Profile {name} can't be used: {error}", type="profile", non_retryable=True
+            ) from error
+
+    @activity.defn(name="runs.finish")
+    async def finish(self, input: FinishInput) -> RunStatus:
+        """Answer what is unanswered, record the end and free the session. Safe to repeat."""
+        recorded: list[Recorded] = []
+        if input.ending.status is not RunStatus.COMPLETED:
+            recorded += await self._answer_open_calls(input.run_key, input.ending)
+        last, _ = await self._runs.finish(input.run_key, input.ending)
+        if last is not None:
+            recorded.append(last)
+        await self._stream.publish(input.run_key, recorded)
+        return (await self._runs.get_by_key(input.run_key)).status
+
+    async def _answer_open_calls(self, run_key: UUID, ending: Ending) -> list[Recorded]:
+        """Every tool call gets a result, also one that the run's end cut off."""
+        recorded: list[Recorded] = []
+        for call in await self._turns.unanswered(run_key):
+            reason = f"The run was {ending.status} before this call had a result."
+            result = failure(call, ToolStatus.ERROR, reason)
+            if event := await self._turns.finish_tool(run_key, result, {"cut_off": True}):
+                recorded.append(event)
+        return recorded
+
+    @activity.defn(name="runs.notice")
+    async def notice(self, input: NoticeInput) -> None:
+        """Tell the run's readers something they may show."""
+        if recorded := await self._turns.notice(input.run_key, input.notice):
+            await self._stream.publish(input.run_key, [recorded])

@@ -1,0 +1,117 @@
+"""Tool calls: authorized, run, recorded. A refusal is a result too."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from temporalio import activity
+
+from activities.context import Bounds, ContextBuilder
+from activities.errors import translated
+from activities.model import heartbeats
+from adapters import tokens
+from adapters.postgres.messages import MessageStore
+from adapters.postgres.turns import TurnStore
+from adapters.stream import EventStream
+from adapters.tools.registry import Registry
+from domain.errors import NotFound
+from domain.tools import Denier, ToolCall, ToolResult, ToolStatus, authorize, denial, failure
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallInput:
+    """A call by reference: its arguments are in the message that made it."""
+
+    run_key: UUID
+    message_id: str
+    call_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolFailureInput:
+    """A call whose activity failed for good; `reason` is for the model to read."""
+
+    run_key: UUID
+    message_id: str
+    call_id: str
+    reason: str
+
+
+class ToolActivities:
+    def __init__(
+        self,
+        *,
+        registry: Registry,
+        turns: TurnStore,
+        messages: MessageStore,
+        context: ContextBuilder,
+        stream: EventStream,
+    ) -> None:
+        self._registry = registry
+        self._turns = turns
+        self._messages = messages
+        self._context = context
+        self._stream = stream
+
+    @activity.defn(name="tools.call")
+    async def call(self, input: ToolCallInput) -> int:
+        """Run a call that the lists admit. Returns the size of its result in tokens.
+
+        The lists are asked again here, at the moment of running: they may have changed.
+        """
+        with translated():
+            bounds = await self._context.bounds(input.run_key)
+            call = await self._find(bounds, input.message_id, input.call_id)
+            where = await self._context.tool_context(bounds, call)
+            async with heartbeats():
+                result = await self._registry.dispatch(call, bounds.lists, where)
+            return await self._finish(bounds, call, result)
+
+    @activity.defn(name="tools.refuse")
+    async def refuse(self, input: ToolCallInput) -> int:
+        """Record a call that one of the lists refuses: result for the model, row for the audit."""
+        with translated():
+            bounds = await self._context.bounds(input.run_key)
+            call = await self._find(bounds, input.message_id, input.call_id)
+            refused_by = authorize(call.name, bounds.specs, bounds.lists)
+            # A list may have been widened since the turn; what was refused then stays refused.
+            result = denial(call, refused_by or Denier.SYSTEM)
+            return await self._finish(bounds, call, result)
+
+    @activity.defn(name="tools.fail")
+    async def fail(self, input: ToolFailureInput) -> int:
+        """Give a call whose activity failed for good its one result."""
+        with translated():
+            bounds = await self._context.bounds(input.run_key)
+            call = await self._find(bounds, input.message_id, input.call_id)
+            result = failure(call, ToolStatus.ERROR, input.reason)
+            return await self._finish(bounds, call, result)
+
+    async def _find(self, bounds: Bounds, message_id: str, call_id: str) -> ToolCall:
+        message = await self._messages.get(bounds.run.session_key, message_id)
+        for call in message.tool_calls if message else ():
+            if call.id == call_id:
+                return call
+        raise NotFound(f"There is no tool call {call_id}.")
+
+    async def _finish(self, bounds: Bounds, call: ToolCall, result: ToolResult) -> int:
+        event = await self._turns.finish_tool(
+            bounds.run.key, result, _audit(bounds, call, result)
+        )
+        if event is not None:
+            await self._stream.publish(bounds.run.key, [event])
+        return tokens.count(result.content)
+
+
+def _audit(bounds: Bounds, call: ToolCall, result: ToolResult) -> Mapping[str, Any]:
+    """Who refused what, without the arguments themselves."""
+    return {
+        "call_id": call.id,
+        "status": result.status,
+        "refused_by": authorize(call.name, bounds.specs, bounds.lists)
+        if result.status is ToolStatus.DENIED
+        else None,
+        "request_digest": hashlib.sha256(call.arguments.encode()).hexdigest(),
+    }

@@ -1,0 +1,70 @@
+"""Connect to Temporal. Every process uses this, so every process speaks the same data format."""
+
+from typing import Any
+
+from temporalio.api.enums.v1 import IndexedValueType
+from temporalio.api.operatorservice.v1 import (
+    AddSearchAttributesRequest,
+    ListSearchAttributesRequest,
+)
+from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
+from temporalio.client import Client
+from temporalio.common import SearchAttributeIndexedValueType, SearchAttributeKey
+from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.service import RPCError, RPCStatusCode
+
+OWNER_ID = SearchAttributeKey.for_keyword("OwnerId")
+SESSION_ID = SearchAttributeKey.for_keyword("SessionId")
+RUN_ID = SearchAttributeKey.for_keyword("RunId")
+EXECUTOR = SearchAttributeKey.for_keyword("Executor")
+PROFILE = SearchAttributeKey.for_keyword("Profile")
+ORIGIN = SearchAttributeKey.for_keyword("Origin")
+RUN_STATUS = SearchAttributeKey.for_keyword("RunStatus")
+TASK_TYPE = SearchAttributeKey.for_keyword("TaskType")
+COST_MICRO_USD = SearchAttributeKey.for_int("CostMicroUsd")
+
+SEARCH_ATTRIBUTES: tuple[SearchAttributeKey[Any], ...] = (
+    *(OWNER_ID, SESSION_ID, RUN_ID, EXECUTOR, PROFILE, ORIGIN, RUN_STATUS, TASK_TYPE),
+    COST_MICRO_USD,
+)
+"""Ids, enums and one number: what an operator may filter by. Never text that somebody wrote."""
+
+_TYPES = {
+    SearchAttributeIndexedValueType.KEYWORD: "Keyword",
+    SearchAttributeIndexedValueType.INT: "Int",
+}
+
+
+async def connect(address: str, namespace: str) -> Client:
+    """A client whose namespace exists. Raises what temporalio raises when it cannot connect."""
+    client = await Client.connect(
+        address, namespace=namespace, data_converter=pydantic_data_converter
+    )
+    await client.workflow_service.describe_namespace(DescribeNamespaceRequest(namespace=namespace))
+    return client
+
+
+def search_attribute_type(key: SearchAttributeKey[Any]) -> str:
+    """The type's name as Temporal's command line and UI write it."""
+    return _TYPES[key.indexed_value_type]
+
+
+async def ensure_search_attributes(client: Client) -> None:
+    """Register what the namespace lacks. Safe to call twice and from two processes at once."""
+    listed = await client.operator_service.list_search_attributes(
+        ListSearchAttributesRequest(namespace=client.namespace)
+    )
+    missing = {
+        key.name: IndexedValueType.Value(f"INDEXED_VALUE_TYPE_{search_attribute_type(key).upper()}")
+        for key in SEARCH_ATTRIBUTES
+        if key.name not in listed.custom_attributes
+    }
+    if not missing:
+        return
+    try:
+        await client.operator_service.add_search_attributes(
+            AddSearchAttributesRequest(namespace=client.namespace, search_attributes=missing)
+        )
+    except RPCError as error:
+        if error.status is not RPCStatusCode.ALREADY_EXISTS:
+            raise

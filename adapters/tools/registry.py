@@ -1,0 +1,216 @@
+"""The one place where tools are declared, validated and run. Nothing else runs a tool."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Generic, TypeVar
+from uuid import UUID
+
+import asyncpg
+import structlog
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from adapters.postgres.pool import LOST
+from adapters.tools.output import bounded
+from domain.errors import ErrorCode, InvalidInput, NotFound, OutsideError, Transient
+from domain.text import clean
+from domain.tools import (
+    Denier,
+    Risk,
+    ToolCall,
+    ToolKind,
+    ToolLists,
+    ToolResult,
+    ToolSpec,
+    ToolStatus,
+    authorize,
+)
+
+_log = structlog.get_logger(__name__)
+
+_REFUSALS: Mapping[Denier, str] = {
+    Denier.DECLARED: "this run did not declare the tool",
+    Denier.PROFILE: "the profile's allowlist does not admit the tool",
+    Denier.SYSTEM: "the operator's system allowlist does not admit the tool",
+}
+_REASON_CHARACTERS = 2_000
+_LISTED_ERRORS = 8
+_WHOLE = "arguments"  # what an error is about when it is about no single field
+
+
+class ToolError(Exception):
+    """A tool could not do what was asked; the text is for the model, which may try again."""
+
+
+class Arguments(BaseModel):
+    """Base of a tool's arguments: nothing is accepted that was not declared."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolContext:
+    """On whose behalf a tool runs. None of it ever comes from the arguments."""
+
+    owner_id: UUID
+    run_key: UUID
+    session_key: UUID
+    idempotency_key: str  # run_id:step:tool_call_id, the same whenever the call is repeated
+    source_message_ids: tuple[str, ...]  # evidence by default: the current user message
+    workspace: Path  # the session's own folder; need not exist yet
+
+
+A = TypeVar("A", bound=Arguments)
+Run = Callable[[A, ToolContext], Awaitable[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Tool(Generic[A]):
+    """A declaration and what it does. `read_on`: how to get at output that was cut."""
+
+    spec: ToolSpec
+    arguments: type[A]
+    run: Run[A]
+    read_on: str
+
+
+def declare(
+    name: str,
+    description: str,
+    arguments: type[A],
+    run: Run[A],
+    *,
+    kind: ToolKind,
+    risk: Risk = Risk.LOW,
+    idempotent: bool = True,
+    parallel_safe: bool = True,
+    owner_scoped: bool = True,
+    off_by_default: bool = False,
+    quick: bool = False,
+    result_tokens: int = 8_000,
+    timeout_s: float = 30.0,
+    read_on: str = "ask for less with narrower arguments",
+) -> Tool[A]:
+    """Declare a tool; its JSON Schema comes from the arguments model."""
+    spec = ToolSpec(
+        name=name,
+        description=description,
+        parameters=_schema(arguments),
+        kind=kind,
+        risk=risk,
+        idempotent=idempotent,
+        parallel_safe=parallel_safe,
+        owner_scoped=owner_scoped,
+        off_by_default=off_by_default,
+        quick=quick,
+        result_tokens=result_tokens,
+        timeout_s=timeout_s,
+    )
+    return Tool(spec, arguments, run, read_on)
+
+
+class Registry:
+    """The registered tools by name, in the order given."""
+
+    def __init__(self, tools: Iterable[Tool[Any]]) -> None:
+        self._tools: dict[str, Tool[Any]] = {}
+        for tool in tools:
+            if tool.spec.name in self._tools:
+                raise ValueError(f"two tools are called {tool.spec.name}")
+            self._tools[tool.spec.name] = tool
+        self._specs = MappingProxyType({name: t.spec for name, t in self._tools.items()})
+
+    @property
+    def specs(self) -> Mapping[str, ToolSpec]:
+        return self._specs
+
+    async def dispatch(self, call: ToolCall, lists: ToolLists, context: ToolContext) -> ToolResult:
+        """Authorize, validate and run one call. What the model did wrong is a result.
+
+        Raises Transient or Permanent when the world is broken, and nothing else.
+        """
+        refused_by = authorize(call.name, self._specs, lists)
+        tool = self._tools.get(call.name)
+        if tool is None:
+            return failed(call, f"there is no tool called {call.name[:100]!r}")
+        if refused_by is not None:
+            return denied(call, refused_by)
+        try:
+            arguments = tool.arguments.model_validate_json(call.arguments.strip() or "{}")
+        except ValidationError as error:
+            return failed(call, _explain(error))
+        return await self._run(tool, arguments, call, context)
+
+    async def _run(
+        self, tool: Tool[Any], arguments: Arguments, call: ToolCall, context: ToolContext
+    ) -> ToolResult:
+        deadline = asyncio.timeout(tool.spec.timeout_s)
+        try:
+            async with deadline:
+                output = await tool.run(arguments, context)
+        except (ToolError, NotFound, InvalidInput) as error:
+            return failed(call, _told(error))
+        except OutsideError:
+            raise
+        except Exception as error:
+            if deadline.expired():
+                return failed(call, _timed_out(tool.spec))
+            if isinstance(error, (asyncpg.PostgresError, *LOST)):
+                message = f"{call.name} could not reach what it works on"
+                raise Transient(message, ErrorCode.CONNECTION) from error
+            _log.exception("tool_broke", tool=call.name, run_key=str(context.run_key))
+            return failed(call, f"{call.name} broke unexpectedly ({type(error).__name__})")
+        content = await bounded(output, tool.spec, tool.read_on)
+        return ToolResult(call.id, call.name, ToolStatus.OK, content)
+
+
+def denied(call: ToolCall, by: Denier) -> ToolResult:
+    """The result of a call that a list refused."""
+    return _refusal(call, ToolStatus.DENIED, f"{_REFUSALS[by]} ({by} list)")
+
+
+def failed(call: ToolCall, reason: str) -> ToolResult:
+    """The result of a call that could not be carried out."""
+    return _refusal(call, ToolStatus.ERROR, reason)
+
+
+def _refusal(call: ToolCall, status: ToolStatus, reason: str) -> ToolResult:
+    reason = clean(reason)
+    if len(reason) > _REASON_CHARACTERS:
+        reason = reason[: _REASON_CHARACTERS - 1] + "…"
+    content = json.dumps({"status": status, "reason": reason}, ensure_ascii=False)
+    return ToolResult(call.id, call.name, status, content, reason)
+
+
+def _told(error: Exception) -> str:
+    return f"{error.field}: {error}" if isinstance(error, InvalidInput) else str(error)
+
+
+def _timed_out(spec: ToolSpec) -> str:
+    effect = "" if spec.kind is ToolKind.READ else "; it may or may not have taken effect"
+    return f"{spec.name} did not finish within {spec.timeout_s:g} s{effect}"
+
+
+def _explain(error: ValidationError) -> str:
+    """Field and rule of what is wrong, without repeating the input."""
+    wrong = error.errors(include_url=False, include_context=False, include_input=False)
+    said = [
+        f"{'.'.join(str(part)[:60] for part in e['loc']) or _WHOLE}: {e['msg']} ({e['type']})"
+        for e in wrong[:_LISTED_ERRORS]
+    ]
+    more = len(wrong) - len(said)
+    return "invalid arguments: " + "; ".join(said) + (f"; and {more} more" if more else "")
+
+
+def _schema(arguments: type[Arguments]) -> Mapping[str, Any]:
+    """The model's JSON Schema without the titles that Pydantic makes up: they only cost tokens."""
+    schema = arguments.model_json_schema()
+    schema.pop("title", None)
+    schema.pop("description", None)
+    for field in schema.get("properties", {}).values():
+        field.pop("title", None)
+    schema.setdefault("properties", {})
+    return schema

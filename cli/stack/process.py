@@ -1,0 +1,142 @@
+"""One server as a child process: start it, wait until it answers, stop it, say why it failed."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+
+import psutil
+
+from cli.stack.errors import StackError, tail
+
+Check = Callable[[], Awaitable[object]]
+"""Raises as long as the server does not answer."""
+
+POLL_S = 0.03
+
+
+class Child:
+    """A process in a session of its own, so that Ctrl-C in a terminal reaches only its parent."""
+
+    def __init__(
+        self,
+        component: str,
+        log: Path,
+        *,
+        stop_signal: signal.Signals = signal.SIGTERM,
+        stop_within_s: float = 10.0,
+        remedy: str = "read the log; `varve doctor` checks every part",
+    ) -> None:
+        self.component = component
+        self.log = log
+        self._stop_signal = stop_signal
+        self._stop_within_s = stop_within_s
+        self._remedy = remedy
+        self._process: asyncio.subprocess.Process | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """The pid while it runs, else None."""
+        process = self._process
+        return process.pid if process is not None and process.returncode is None else None
+
+    async def spawn(
+        self, argv: Sequence[str], *, env: Mapping[str, str] | None = None, cwd: Path | None = None
+    ) -> int:
+        """Start it and return the pid. Output is appended to the log. Raises StackError."""
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with self.log.open("ab") as output:
+                self._process = await asyncio.create_subprocess_exec(
+                    *argv,
+                    stdin=asyncio.subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=output,
+                    env=None if env is None else dict(env),
+                    cwd=cwd,
+                    start_new_session=True,
+                )
+        except OSError as error:
+            raise self.error(f"cannot be started: {error}") from error
+        return self._process.pid
+
+    async def ready(self, check: Check, within_s: float = 30.0) -> None:
+        """Wait until `check` no longer raises. Raises StackError if it exits or takes too long."""
+        assert self._process is not None, "spawn first"
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + within_s
+        while True:
+            try:
+                await asyncio.wait_for(check(), timeout=max(0.1, deadline - loop.time()))
+                return
+            except Exception as error:  # whatever a client says of a server that is not up yet
+                if self._process.returncode is not None:
+                    raise self.error(
+                        f"exited with {self._process.returncode} before it was ready"
+                    ) from error
+                if loop.time() > deadline:
+                    raise self.error(f"does not answer after {within_s:.0f} s: {error}") from error
+            await asyncio.sleep(POLL_S)
+
+    async def wait(self) -> int:
+        """Its exit code, once it has ended."""
+        assert self._process is not None, "spawn first"
+        return await self._process.wait()
+
+    async def stop(self) -> None:
+        """Ask it to end, insist after a while, return when it is gone. Harmless when it is."""
+        process = self._process
+        if process is None or process.returncode is not None:
+            return
+        process.send_signal(self._stop_signal)
+        try:
+            await asyncio.wait_for(process.wait(), self._stop_within_s)
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+
+    async def kill(self) -> None:
+        """kill -9, as a crash would."""
+        process = self._process
+        if process is not None and process.returncode is None:
+            process.kill()
+            await process.wait()
+
+    def error(self, what: str) -> StackError:
+        """A StackError of this component with the last lines of its log."""
+        last = tail(self.log)
+        return StackError(
+            self.component,
+            f"{what}\n{last}" if last else what,
+            remedy=self._remedy,
+            log=self.log,
+        )
+
+
+async def end(pid: int, *, within_s: float = 10.0, signal_first: int = signal.SIGTERM) -> None:
+    """End a process that is not our child, politely first. Returns when it is gone."""
+    try:
+        process = psutil.Process(pid)
+        process.send_signal(signal_first)
+    except psutil.NoSuchProcess:
+        return
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + within_s
+    while _alive(process):
+        if loop.time() > deadline:
+            process.kill()
+            deadline = loop.time() + within_s
+        await asyncio.sleep(POLL_S)
+
+
+def _alive(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def environment(**more: str) -> dict[str, str]:
+    """Our environment plus `more`."""
+    return {**os.environ, **more}

@@ -1,0 +1,163 @@
+"""Facts: stable memories of an owner, what a valid one is, and how words find them. Pure."""
+
+import re
+import unicodedata
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from uuid import UUID
+
+from domain.errors import InvalidInput
+from domain.text import clean
+
+GLOBAL = "global"
+MAX_KEY = 200  # characters, here and below
+MAX_VALUE = 8_000
+MAX_TAG = 60
+MAX_TAGS = 20
+MAX_EVIDENCE = 50
+MAX_MESSAGE_ID = 200
+MAX_WORDS = 32  # of a query; the rest is not looked at
+
+_SCOPE = re.compile(r"global|agent:[a-z0-9][a-z0-9_-]{0,62}")
+_SPACE = re.compile(r"\s+")
+# A run of Han, kana or Hangul; or a word of anything else.
+_TOKENS = re.compile(
+    r"(?P<cjk>[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]+)"
+    r"|(?P<word>[^\W_\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]+)"
+)
+_FUNCTION_WORDS = frozenset(
+    re.findall(
+        r"\w+",
+        """a about all am an and any anything are as at be been by can could did do does everything
+        for from had has have he her his how i in is it its know me mine my of on or our remember
+        she so tell that the their them they this to user users was we what when where which who
+        why will with would you your""",
+    )
+)
+# The same for text without spaces: taken out before it is cut into pairs.
+_FILLERS = re.compile("知道|关于|记得|告诉|什么|怎么|哪些|一下|[我你您的吗呢吧了是们]")
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One version of a fact. It is current while neither superseded nor forgotten."""
+
+    id: UUID
+    owner_id: UUID
+    scope: str  # global | agent:{id}
+    key: str
+    value: str
+    tags: tuple[str, ...]
+    confidence: float  # 0 to 1
+    evidence: tuple[str, ...]  # message ids
+    source_run: UUID | None  # key of the run that wrote it
+    created_at: datetime
+    superseded_by: UUID | None = None
+    superseded_at: datetime | None = None
+    forgotten_at: datetime | None = None
+
+    @property
+    def current(self) -> bool:
+        return self.superseded_at is None and self.forgotten_at is None
+
+
+@dataclass(frozen=True, slots=True)
+class FactWrite:
+    """What is to be remembered; `checked` says whether it may be."""
+
+    key: str
+    value: str
+    tags: tuple[str, ...] = ()
+    scope: str = GLOBAL
+    confidence: float = 1.0
+    evidence: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFact:
+    """A fact that a search found. Score: 3 per word in the tags, 2 in the key, 1 in the value."""
+
+    fact: Fact
+    score: int
+
+
+@dataclass(frozen=True, slots=True)
+class FactHistory:
+    """A fact, and all versions of its key in its scope, newest first (itself included)."""
+
+    fact: Fact
+    versions: tuple[Fact, ...]
+
+
+def checked(write: FactWrite) -> FactWrite:
+    """The write in its stored form. Raises InvalidInput naming the field."""
+    if not _SCOPE.fullmatch(write.scope):
+        raise InvalidInput("scope", "must be 'global' or 'agent:' and an agent's id")
+    if not 0 <= write.confidence <= 1:  # NaN too
+        raise InvalidInput("confidence", "must be from 0 to 1")
+    value = clean(write.value).strip()
+    _bound("value", value, MAX_VALUE)
+    tags = _tags(write.tags)
+    evidence = tuple(dict.fromkeys(write.evidence))
+    if len(evidence) > MAX_EVIDENCE:
+        raise InvalidInput("evidence", f"may name at most {MAX_EVIDENCE} messages")
+    for id in evidence:
+        _bound("evidence", clean(id), MAX_MESSAGE_ID)
+    key = checked_key(write.key)
+    return replace(write, key=key, value=value, tags=tags, evidence=evidence)
+
+
+def checked_key(key: str) -> str:
+    """The key in its stored form: NFC, single spaces. Raises InvalidInput."""
+    key = _SPACE.sub(" ", unicodedata.normalize("NFC", clean(key))).strip()
+    _bound("key", key, MAX_KEY)
+    return key
+
+
+def _tags(tags: Iterable[str]) -> tuple[str, ...]:
+    """Lower case, without empty ones and repetitions."""
+    kept = dict.fromkeys(
+        tag for raw in tags if (tag := _SPACE.sub(" ", clean(raw)).strip().casefold())
+    )
+    if len(kept) > MAX_TAGS:
+        raise InvalidInput("tags", f"at most {MAX_TAGS} tags")
+    for tag in kept:
+        _bound("tags", tag, MAX_TAG)
+    return tuple(kept)
+
+
+def _bound(field: str, text: str, most: int) -> None:
+    if not text:
+        raise InvalidInput(field, "must not be empty")
+    if len(text) > most:
+        raise InvalidInput(field, f"has {len(text):,} characters, at most {most:,} are allowed")
+
+
+def search_patterns(query: str) -> tuple[str, ...]:
+    """Regular expressions (PostgreSQL, for lower-cased text) of the query's words, at most 32.
+
+    A word matches at the start of words and without its plural s. Text without spaces between
+    words (Chinese, Japanese, Korean) is looked up by overlapping pairs of characters. Words that
+    carry no meaning alone are left out, so "what do you know about me" yields none.
+    """
+    patterns: dict[str, None] = {}
+    for match in _TOKENS.finditer(clean(query).lower()):
+        if match["cjk"]:
+            patterns.update((pair, None) for pair in _pairs(match["cjk"]))
+        elif match["word"] not in _FUNCTION_WORDS:
+            patterns[_word(match["word"])] = None
+        if len(patterns) >= MAX_WORDS:
+            break
+    return tuple(patterns)[:MAX_WORDS]
+
+
+def _pairs(run: str) -> list[str]:
+    parts = _FILLERS.sub(" ", run).split()
+    return [part[i : i + 2] for part in parts for i in range(max(1, len(part) - 1))]
+
+
+def _word(word: str) -> str:
+    stem = word[:-1] if len(word) > 3 and word.endswith("s") and word[-2] != "s" else word
+    # Whether PostgreSQL sees a word begin at another letter depends on the database's locale.
+    return r"\m" + stem if word[0].isascii() else stem
