@@ -15,11 +15,11 @@ from adapters.postgres.turns import TurnStore
 from adapters.profiles import ProfileCatalog
 from adapters.settings import Settings
 from adapters.stream import EventStream
+from adapters.tools.registry import failed
 from domain.errors import InvalidInput, NotFound
 from domain.events import Notice, Recorded, RunStatus
 from domain.profiles import Profile, choose_profile
-from domain.runs import Ending, RunPlan, Timing
-from domain.tools import ToolStatus, failure
+from domain.runs import Ended, Ending, RunPlan, Timing
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class RunActivities:
             ) from error
 
     @activity.defn(name="runs.finish")
-    async def finish(self, input: FinishInput) -> RunStatus:
+    async def finish(self, input: FinishInput) -> Ended:
         """Answer what is unanswered, record the end and free the session. Safe to repeat."""
         recorded: list[Recorded] = []
         if input.ending.status is not RunStatus.COMPLETED:
@@ -112,14 +112,15 @@ class RunActivities:
         if last is not None:
             recorded.append(last)
         await self._stream.publish(input.run_key, recorded)
-        return (await self._runs.get_by_key(input.run_key)).status
+        run = await self._runs.get_by_key(input.run_key)
+        return Ended(run.status, run.cost_micro_usd)
 
     async def _answer_open_calls(self, run_key: UUID, ending: Ending) -> list[Recorded]:
         """Every tool call gets a result, also one that the run's end cut off."""
         recorded: list[Recorded] = []
         for call in await self._turns.unanswered(run_key):
             reason = f"The run was {ending.status} before this call had a result."
-            result = failure(call, ToolStatus.ERROR, reason)
+            result = failed(call, reason)
             if event := await self._turns.finish_tool(run_key, result, {"cut_off": True}):
                 recorded.append(event)
         return recorded

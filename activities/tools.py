@@ -15,9 +15,9 @@ from adapters import tokens
 from adapters.postgres.messages import MessageStore
 from adapters.postgres.turns import TurnStore
 from adapters.stream import EventStream
-from adapters.tools.registry import Registry
+from adapters.tools.registry import Registry, denied, failed
 from domain.errors import NotFound
-from domain.tools import Denier, ToolCall, ToolResult, ToolStatus, authorize, denial, failure
+from domain.tools import Denier, ToolCall, ToolResult, ToolStatus, authorize
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class ToolActivities:
             call = await self._find(bounds, input.message_id, input.call_id)
             refused_by = authorize(call.name, bounds.specs, bounds.lists)
             # A list may have been widened since the turn; what was refused then stays refused.
-            result = denial(call, refused_by or Denier.SYSTEM)
+            result = denied(call, refused_by or Denier.SYSTEM)
             return await self._finish(bounds, call, result)
 
     @activity.defn(name="tools.fail")
@@ -86,7 +86,7 @@ class ToolActivities:
         with translated():
             bounds = await self._context.bounds(input.run_key)
             call = await self._find(bounds, input.message_id, input.call_id)
-            result = failure(call, ToolStatus.ERROR, input.reason)
+            result = failed(call, input.reason)
             return await self._finish(bounds, call, result)
 
     async def _find(self, bounds: Bounds, message_id: str, call_id: str) -> ToolCall:

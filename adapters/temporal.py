@@ -13,19 +13,11 @@ from temporalio.common import SearchAttributeIndexedValueType, SearchAttributeKe
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.service import RPCError, RPCStatusCode
 
-OWNER_ID = SearchAttributeKey.for_keyword("OwnerId")
-SESSION_ID = SearchAttributeKey.for_keyword("SessionId")
-RUN_ID = SearchAttributeKey.for_keyword("RunId")
-EXECUTOR = SearchAttributeKey.for_keyword("Executor")
-PROFILE = SearchAttributeKey.for_keyword("Profile")
-ORIGIN = SearchAttributeKey.for_keyword("Origin")
-RUN_STATUS = SearchAttributeKey.for_keyword("RunStatus")
-TASK_TYPE = SearchAttributeKey.for_keyword("TaskType")
-COST_MICRO_USD = SearchAttributeKey.for_int("CostMicroUsd")
+from domain import attributes
 
 SEARCH_ATTRIBUTES: tuple[SearchAttributeKey[Any], ...] = (
-    *(OWNER_ID, SESSION_ID, RUN_ID, EXECUTOR, PROFILE, ORIGIN, RUN_STATUS, TASK_TYPE),
-    COST_MICRO_USD,
+    *(SearchAttributeKey.for_keyword(name) for name in attributes.Keyword),
+    SearchAttributeKey.for_int(attributes.COST_MICRO_USD),
 )
 """Ids, enums and one number: what an operator may filter by. Never text that somebody wrote."""
 

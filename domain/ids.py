@@ -21,8 +21,19 @@ def session_key(owner_id: UUID, thread_id: str) -> UUID:
     return uuid5(_SESSIONS, f"{owner_id}:{thread_id}")
 
 
+AGENT_RUN = "AgentRunWorkflow"
+"""The workflow type of a run, as histories and the Temporal UI have it. Never to be renamed."""
+
+_RUN_PREFIX = "run/"
+
+
 def run_workflow_id(run_key: UUID) -> str:
-    return f"run/{run_key}"
+    return f"{_RUN_PREFIX}{run_key}"
+
+
+def run_key_of(workflow_id: str) -> UUID:
+    """The inverse. Raises ValueError for an id of another kind."""
+    return UUID(workflow_id.removeprefix(_RUN_PREFIX))
 
 
 def assistant_message_id(run_key: UUID, turn: int, attempt: int) -> str:

@@ -141,6 +141,14 @@ class Ending:
 
 
 @dataclass(frozen=True, slots=True)
+class Ended:
+    """How a run did end: not always as asked, when it had ended before."""
+
+    status: RunStatus
+    cost_micro_usd: int
+
+
+@dataclass(frozen=True, slots=True)
 class AgentRunResult:
     status: RunStatus
     turns: int

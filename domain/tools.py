@@ -1,6 +1,5 @@
 """What a tool is, and who may call it. Pure."""
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -108,25 +107,6 @@ def authorize(name: str, specs: Mapping[str, ToolSpec], lists: ToolLists) -> Den
 def effective(specs: Mapping[str, ToolSpec], lists: ToolLists) -> tuple[ToolSpec, ...]:
     """declared ∩ profile ∩ system, in registry order: what the model is shown."""
     return tuple(spec for spec in specs.values() if authorize(spec.name, specs, lists) is None)
-
-
-DENIAL_REASONS: Mapping[Denier, str] = {
-    Denier.DECLARED: "it is not among the tools declared for this run",
-    Denier.PROFILE: "the execution profile does not allow it",
-    Denier.SYSTEM: "the operator of this system does not allow it",
-}
-
-
-def failure(call: ToolCall, status: ToolStatus, reason: str) -> ToolResult:
-    """A result that says in one JSON object why there is none; the model and clients read it."""
-    content = json.dumps({"status": status, "reason": reason}, ensure_ascii=False)
-    return ToolResult(call.id, call.name, status, content, reason)
-
-
-def denial(call: ToolCall, denier: Denier) -> ToolResult:
-    """What the model reads when a list refuses its call."""
-    reason = f"{call.name} may not be used here: {DENIAL_REASONS[denier]}."
-    return failure(call, ToolStatus.DENIED, reason)
 
 
 def unknown_names(entries: Iterable[str], specs: Mapping[str, ToolSpec]) -> tuple[str, ...]:

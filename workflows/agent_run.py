@@ -10,15 +10,18 @@ from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
+    from activities import attributes
     from activities.model import ModelActivities, ModelTurnInput
     from activities.runs import BeginInput, FinishInput, NoticeInput, RunActivities
     from activities.tools import ToolActivities, ToolCallInput, ToolFailureInput
     from domain.errors import ErrorCode
     from domain.events import Notice, RunStatus
+    from domain.ids import AGENT_RUN
     from domain.runs import (
         AgentRunInput,
         AgentRunResult,
         CallRef,
+        Ended,
         Ending,
         Placement,
         RunPlan,
@@ -26,11 +29,10 @@ with workflow.unsafe.imports_passed_through():
         ending_of_failure,
         waves,
     )
-    from workflows import attributes
     from workflows.options import QUICK, QUICK_LOCAL, model_call, tool_call
 
 
-@workflow.defn
+@workflow.defn(name=AGENT_RUN)
 class AgentRunWorkflow:
     """Everything a run says and does is in PostgreSQL; what crosses here is ids and verdicts."""
 
@@ -47,14 +49,14 @@ class AgentRunWorkflow:
         except asyncio.CancelledError:
             await self._finish(Ending(RunStatus.INTERRUPTED, "cancelled", "The run was cancelled."))
             raise
-        status = await self._finish(ending)
+        ended = await self._finish(ending)
         await workflow.wait_condition(workflow.all_handlers_finished)
-        if status is RunStatus.FAILED:
+        if ended.status is RunStatus.FAILED:
             raise ApplicationError(
                 ending.message or "The run failed.", type=ending.code, non_retryable=True
             )
         state = self._state
-        return AgentRunResult(status, state.turn, state.message_id, ending.limit)
+        return AgentRunResult(ended.status, state.turn, state.message_id, ending.limit)
 
     @workflow.signal
     def interrupt(self, reason: str) -> None:
@@ -176,12 +178,12 @@ class AgentRunWorkflow:
         )
         return "turn_budget_tokens"
 
-    async def _finish(self, ending: Ending) -> RunStatus:
-        status = await self._step(
+    async def _finish(self, ending: Ending) -> Ended:
+        ended = await self._step(
             RunActivities.finish, FinishInput(self._state.run_key, ending), f"end: {ending.status}"
         )
-        workflow.upsert_search_attributes(attributes.at_end(status, self._plan))
-        return status
+        workflow.upsert_search_attributes(attributes.at_end(ended, self._plan))
+        return ended
 
     async def _step(self, method: Callable[..., Any], input: Any, summary: str) -> Any:
         """A step that touches only our database: inside the workflow task, or visibly beside it."""

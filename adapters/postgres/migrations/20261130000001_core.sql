@@ -69,6 +69,7 @@ CREATE TABLE runs (
     created_at      timestamptz NOT NULL DEFAULT now(),
     started_at      timestamptz,
     finished_at     timestamptz,
+    checked_at      timestamptz,              -- when the engine was last asked about an active run
     CONSTRAINT runs_owner_run_unique UNIQUE (owner_id, run_id)
 );
 -- One active run per session is decided here, whatever the API or the engine believe.

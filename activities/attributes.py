@@ -1,0 +1,46 @@
+"""Search attributes of a run, set when it is started and when it ends."""
+
+from collections.abc import Mapping
+
+from temporalio.common import (
+    SearchAttributeKey,
+    SearchAttributePair,
+    SearchAttributeUpdate,
+    TypedSearchAttributes,
+)
+
+from domain.attributes import COST_MICRO_USD, Keyword
+from domain.runs import Ended, Run, RunPlan
+
+
+def at_start(run: Run) -> TypedSearchAttributes:
+    """What is known of a run when its workflow is started."""
+    values: Mapping[Keyword, str | None] = {
+        Keyword.OWNER_ID: str(run.owner_id),
+        Keyword.SESSION_ID: run.thread_id,
+        Keyword.RUN_ID: run.run_id,
+        Keyword.ORIGIN: run.origin,
+        Keyword.RUN_STATUS: run.status,
+        Keyword.PROFILE: run.request.profile,
+    }
+    return TypedSearchAttributes(
+        [
+            SearchAttributePair(SearchAttributeKey.for_keyword(name), value)
+            for name, value in values.items()
+            if value is not None
+        ]
+    )
+
+
+def at_end(ended: Ended, plan: RunPlan | None) -> list[SearchAttributeUpdate]:
+    """What is known when it is over and was not before."""
+    updates: list[SearchAttributeUpdate] = [
+        SearchAttributeKey.for_keyword(Keyword.RUN_STATUS).value_set(ended.status),
+        SearchAttributeKey.for_int(COST_MICRO_USD).value_set(ended.cost_micro_usd),
+    ]
+    if plan is not None:
+        updates += [
+            SearchAttributeKey.for_keyword(Keyword.PROFILE).value_set(plan.profile),
+            SearchAttributeKey.for_keyword(Keyword.EXECUTOR).value_set(plan.executor),
+        ]
+    return updates

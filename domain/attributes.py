@@ -1,0 +1,17 @@
+"""Names of the search attributes by which the Temporal UI finds runs: ids, enums, one number."""
+
+from enum import StrEnum
+
+
+class Keyword(StrEnum):
+    OWNER_ID = "OwnerId"
+    SESSION_ID = "SessionId"
+    RUN_ID = "RunId"
+    EXECUTOR = "Executor"
+    PROFILE = "Profile"
+    ORIGIN = "Origin"
+    RUN_STATUS = "RunStatus"
+    TASK_TYPE = "TaskType"
+
+
+COST_MICRO_USD = "CostMicroUsd"
