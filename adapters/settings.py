@@ -52,6 +52,9 @@ class Settings(BaseSettings):
     )
     workspace_dir: Path = Field(Path(".varve/workspaces"), description="Files of runs")
     profiles_dir: Path | None = Field(None, description="Folder of extra profiles (*.json)")
+    prices_file: Path | None = Field(
+        None, description="JSON file of model prices in dollars per million tokens"
+    )
     api_host: str = Field("127.0.0.1", description="Address the API listens on")
     api_port: int = Field(8080, ge=0, le=65535, description="Port of the API; 0: any free one")
     cors_origins: str = Field("", description="Comma-separated origins allowed by CORS")

@@ -104,7 +104,7 @@ CREATE TABLE run_events (
     seq         bigint NOT NULL,              -- dense per run, from 1
     kind        text NOT NULL,
     payload     jsonb NOT NULL,               -- without the text that the message row holds
-    created_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
+    created_at  timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (run_id, seq)
 );
 

@@ -1,0 +1,213 @@
+"""The agent worker: `python -m workers.agent`. Wiring only; nothing here decides anything."""
+
+import argparse
+import asyncio
+import contextlib
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+from typing import Any
+
+import structlog
+from temporalio.client import Client
+from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
+from temporalio.worker import Worker
+from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
+from temporalio.workflow import SandboxImportNotificationPolicy as OnImport
+
+from activities.context import ContextBuilder
+from activities.model import ModelActivities
+from activities.reconcile import ReconcileActivities
+from activities.runs import RunActivities
+from activities.tools import ToolActivities
+from adapters import logs, settings
+from adapters.llm.openai import OpenAIModel, build_client
+from adapters.postgres.facts import FactStore
+from adapters.postgres.frozen import FrozenStore
+from adapters.postgres.messages import MessageStore
+from adapters.postgres.pool import Pool, create_pool
+from adapters.postgres.reconcile import ReconcileStore
+from adapters.postgres.runs import RunStore
+from adapters.postgres.turns import TurnStore
+from adapters.prices import load_prices
+from adapters.profiles import ProfileCatalog
+from adapters.prompts import Prompts
+from adapters.settings import Settings
+from adapters.stream import EventStream, open_redis
+from adapters.temporal import connect, ensure_search_attributes
+from adapters.tools.catalog import built_in
+from domain.ports import Model
+from workflows.agent_run import AgentRunWorkflow
+from workflows.reconcile import RECONCILE_ID, ReconcileRunsInput, ReconcileRunsWorkflow
+
+WORKFLOWS: Sequence[type] = [AgentRunWorkflow, ReconcileRunsWorkflow]
+
+# A workflow file that forgets `imports_passed_through` fails at start-up, not in production.
+STRICT_SANDBOX = SandboxedWorkflowRunner(
+    restrictions=SandboxRestrictions.default.with_import_notification_policy(
+        OnImport.RAISE_ON_UNINTENTIONAL_PASSTHROUGH | OnImport.WARN_ON_DYNAMIC_IMPORT
+    )
+)
+
+DRAIN = timedelta(seconds=8)
+"""How long a worker that is told to stop lets its activities go on before it cancels them."""
+
+_log = structlog.get_logger(__name__)
+
+
+class Serve(StrEnum):
+    """What one process takes on. All of it, unless a deployment splits the queues."""
+
+    RUNS = "runs"
+    MODEL = "model"
+    TOOLS = "tools"
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The activities, wired to their stores."""
+
+    runs: RunActivities
+    model: ModelActivities
+    tools: ToolActivities
+    reconcile: ReconcileActivities
+
+
+def assemble(
+    settings: Settings, *, client: Client, pool: Pool, stream: EventStream, model: Model
+) -> Parts:
+    registry = built_in(FactStore(pool))
+    turns, frozen, messages = TurnStore(pool), FrozenStore(pool), MessageStore(pool)
+    context = ContextBuilder(
+        frozen=frozen,
+        messages=messages,
+        prompts=Prompts(),
+        registry=registry,
+        settings=settings,
+    )
+    runs = RunStore(pool)
+    return Parts(
+        runs=RunActivities(
+            runs=runs,
+            turns=turns,
+            frozen=frozen,
+            catalog=ProfileCatalog(settings.profiles_dir),
+            stream=stream,
+            settings=settings,
+        ),
+        model=ModelActivities(
+            model=model,
+            turns=turns,
+            context=context,
+            stream=stream,
+            prices=load_prices(settings.prices_file),
+            delta_ms=settings.delta_ms,
+        ),
+        tools=ToolActivities(
+            registry=registry, turns=turns, messages=messages, context=context, stream=stream
+        ),
+        reconcile=ReconcileActivities(
+            client=client,
+            runs=runs,
+            store=ReconcileStore(pool),
+            stream=stream,
+            run_queue=settings.run_queue,
+        ),
+    )
+
+
+def build(
+    client: Client,
+    settings: Settings,
+    parts: Parts,
+    serve: frozenset[Serve] = frozenset(Serve),
+    **options: Any,
+) -> list[Worker]:
+    """One worker per task queue that this process serves. `options` go to each of them."""
+    quick = [
+        *(parts.runs.begin, parts.runs.finish, parts.runs.notice, parts.reconcile.sweep),
+        *(parts.tools.refuse, parts.tools.fail),
+    ]
+    queues: dict[str, list[Any]] = {}
+    if Serve.RUNS in serve:
+        # Quick tools are local to the workflow, so its worker knows how to run them too.
+        queues.setdefault(settings.run_queue, []).extend([*quick, parts.tools.call])
+    if Serve.MODEL in serve:
+        queues.setdefault(settings.model_queue or settings.run_queue, []).append(parts.model.turn)
+    if Serve.TOOLS in serve and settings.tool_queue not in (None, settings.run_queue):
+        queues.setdefault(settings.tool_queue or "", []).append(parts.tools.call)
+    return [
+        Worker(
+            client,
+            task_queue=queue,
+            workflows=WORKFLOWS if Serve.RUNS in serve and queue == settings.run_queue else [],
+            activities=activities,
+            workflow_runner=STRICT_SANDBOX,
+            # An interrupt reaches an activity with the answer to its heartbeat.
+            max_heartbeat_throttle_interval=timedelta(milliseconds=400),
+            default_heartbeat_throttle_interval=timedelta(milliseconds=400),
+            sticky_queue_schedule_to_start_timeout=timedelta(seconds=3),
+            graceful_shutdown_timeout=DRAIN,
+            **options,
+        )
+        for queue, activities in queues.items()
+    ]
+
+
+async def ensure_reconciler(client: Client, settings: Settings) -> None:
+    """Start the one reconciler of this namespace, or find it running."""
+    await client.start_workflow(
+        ReconcileRunsWorkflow.run,
+        ReconcileRunsInput(settings.reconcile_s),
+        id=RECONCILE_ID,
+        task_queue=settings.run_queue,
+        id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+        id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
+        static_summary="mends runs whose row and workflow disagree",
+    )
+
+
+async def main(serve: frozenset[Serve]) -> None:
+    config = settings.load()
+    logs.configure(config.log_level, config.log_format)
+    client = await connect(config.temporal_address, config.temporal_namespace)
+    await ensure_search_attributes(client)
+    stop = asyncio.Event()
+    for name in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(name, stop.set)
+    async with contextlib.AsyncExitStack() as stack:
+        pool = await create_pool(config.database_url, max_size=20)
+        stack.push_async_callback(pool.close)
+        redis = await stack.enter_async_context(open_redis(config.redis_url))
+        stream = EventStream(redis, config.stream_cap, config.stream_ttl_s)
+        provider = await stack.enter_async_context(build_client(config))
+        model = OpenAIModel(provider, dialect=config.model_dialect)
+        parts = assemble(config, client=client, pool=pool, stream=stream, model=model)
+        for worker in build(client, config, parts, serve):
+            await stack.enter_async_context(worker)
+        if Serve.RUNS in serve:
+            await ensure_reconciler(client, config)
+        _log.info("worker_ready", serve=sorted(serve), queue=config.run_queue)
+        await stop.wait()
+        _log.info("worker_draining", seconds=DRAIN.total_seconds())
+
+
+def parse(arguments: Sequence[str] | None = None) -> frozenset[Serve]:
+    parser = argparse.ArgumentParser(description="Run Varve's workflows and activities.")
+    parser.add_argument(
+        "--serve",
+        nargs="+",
+        type=Serve,
+        choices=list(Serve),
+        default=list(Serve),
+        help="what this process takes on (default: everything)",
+    )
+    return frozenset(parser.parse_args(arguments).serve)
+
+
+if __name__ == "__main__":
+    import uvloop
+
+    uvloop.run(main(parse()))
