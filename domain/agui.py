@@ -31,7 +31,6 @@ from domain.events import (
 )
 from domain.ids import tool_message_id
 from domain.messages import Message, Usage
-from domain.tools import ToolStatus
 
 PROTOCOL_VERSION = "1.0"
 
@@ -203,10 +202,9 @@ def _turn_completed(reader: Reader, event: TurnCompleted) -> tuple[Reader, Place
 
 
 def _tool_finished(reader: Reader, event: ToolFinished) -> tuple[Reader, Placed]:
-    content = shapes.result_content(event.status, event.reason, event.content)
     left = tuple(call for call in reader.unanswered if call != event.call_id)
     return replace(reader, unanswered=left), [
-        (0, shapes.call_result(event.call_id, event.message_id, content))
+        (0, shapes.call_result(event.call_id, event.message_id, event.content))
     ]
 
 
@@ -216,10 +214,8 @@ def _run_finished(reader: Reader, event: RunFinished) -> tuple[Reader, Placed]:
         placed.append((0, shapes.text_end(reader.turn.message_id)))
     if reader.step is not None:
         placed.append((1, {"type": "STEP_FINISHED", "stepName": reader.step}))
-    content = shapes.result_content(ToolStatus.ERROR, shapes.UNANSWERED, "")
-    placed += enumerate(
-        (shapes.call_result(call, tool_message_id(call), content) for call in reader.unanswered), 2
-    )
+    for place, call in enumerate(reader.unanswered, 2):
+        placed.append((place, shapes.call_result(call, tool_message_id(call), shapes.NO_RESULT)))
     placed.append((_TERMINAL, _terminal(reader, event)))
     return replace(reader, step=None, turn=None, unanswered=()), placed
 

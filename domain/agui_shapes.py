@@ -10,7 +10,10 @@ from domain.tools import ToolCall, ToolStatus
 
 Frame = dict[str, Any]
 
-UNANSWERED = "The run ended before this call had a result."
+NO_RESULT = json.dumps(
+    {"status": ToolStatus.ERROR, "reason": "The run ended before this call had a result."}
+)
+"""What stands for the result of a call that will never have one."""
 
 
 def custom(name: str, value: dict[str, Any]) -> Frame:
@@ -53,13 +56,6 @@ def call_result(call_id: str, message_id: str, content: str) -> Frame:
     return {"type": "TOOL_CALL_RESULT", **ids, "content": content, "role": "tool"}
 
 
-def result_content(status: ToolStatus, reason: str | None, content: str) -> str:
-    """What a client is shown as a tool's result: its output, or what went wrong as JSON."""
-    if status is ToolStatus.OK:
-        return content
-    return json.dumps({"status": status, "reason": reason or content}, ensure_ascii=False)
-
-
 def messages(conversation: Sequence[Message], *, settled: bool = True) -> list[Frame]:
     """A conversation in AG-UI shape, under the ids that the client knows.
 
@@ -80,21 +76,14 @@ def _message(message: Message) -> Frame:
         shape["toolCalls"] = [_message_call(call) for call in message.tool_calls]
     if message.role is Role.TOOL:
         shape["toolCallId"] = message.tool_call_id or ""
-        shape["content"] = _stored_result(message)
     return shape
 
 
 def _no_result(call: ToolCall) -> Frame:
-    content = result_content(ToolStatus.ERROR, UNANSWERED, "")
     ids = {"id": tool_message_id(call.id), "toolCallId": call.id}
-    return {**ids, "role": "tool", "content": content}
+    return {**ids, "role": "tool", "content": NO_RESULT}
 
 
 def _message_call(call: ToolCall) -> Frame:
     function = {"name": call.name, "arguments": call.arguments or "{}"}
     return {"id": call.id, "type": "function", "function": function}
-
-
-def _stored_result(message: Message) -> str:
-    status = ToolStatus(message.metadata.get("status", ToolStatus.OK))
-    return result_content(status, message.metadata.get("reason"), message.content)
