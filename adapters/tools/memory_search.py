@@ -1,0 +1,52 @@
+"""memory_search: find what is remembered about the owner, by words."""
+
+import json
+from typing import Any
+
+from pydantic import Field
+
+from adapters.postgres.facts import FactStore
+from adapters.tools.registry import Arguments, Tool, ToolContext, declare
+from domain.facts import FoundFact
+from domain.tools import ToolKind
+
+_DESCRIPTION = (
+    "Search what is remembered about the user, best match first. Use the words a fact would "
+    "contain, in the user's language; an empty query lists the newest facts."
+)
+
+
+class MemorySearch(Arguments):
+    query: str = Field(max_length=1_000, description="Words to look for; may be empty")
+    limit: int = Field(default=5, ge=1, le=20)
+
+
+def memory_search(facts: FactStore) -> Tool[MemorySearch]:
+    async def run(arguments: MemorySearch, context: ToolContext) -> str:
+        found = await facts.search(context.owner_id, arguments.query, limit=arguments.limit)
+        return json.dumps({"items": [_item(each) for each in found]}, ensure_ascii=False)
+
+    return declare(
+        "memory_search",
+        _DESCRIPTION,
+        MemorySearch,
+        run,
+        kind=ToolKind.READ,
+        quick=True,
+        timeout_s=10,
+        read_on="search with a smaller limit or more particular words",
+    )
+
+
+def _item(found: FoundFact) -> dict[str, Any]:
+    fact = found.fact
+    return {
+        "memory_id": str(fact.id),
+        "key": fact.key,
+        "value": fact.value,
+        "tags": fact.tags,
+        "scope": fact.scope,
+        "confidence": fact.confidence,
+        "since": fact.created_at.isoformat(timespec="seconds"),
+        "evidence": fact.evidence,
+    }
