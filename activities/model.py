@@ -9,11 +9,11 @@ from uuid import UUID
 import structlog
 from temporalio import activity
 
-from activities.context import ContextBuilder
+from activities.context import Bounds, ContextBuilder
 from activities.errors import translated
 from adapters.postgres.turns import Completion, DoneTurn, OpenTurn, TurnStore
 from adapters.stream import EventStream, TextWriter
-from domain.context import Prepared
+from domain.context import Context
 from domain.ids import tool_call_id
 from domain.messages import FinishReason, ModelReply, Usage
 from domain.ports import Model
@@ -65,17 +65,18 @@ class ModelActivities:
         """
         with translated():
             opened = await self._turns.begin(input.run_key, input.turn)
+            bounds = await self._context.bounds(input.run_key)
             if isinstance(opened, DoneTurn):
                 done = opened
             else:
                 async with heartbeats():
-                    done = await self._call(input, opened)
+                    done = await self._call(input, bounds, opened)
             await self._stream.publish(input.run_key, [done.completed])
-            return await self._result(input.run_key, done)
+            return _result(bounds, done)
 
-    async def _call(self, input: ModelTurnInput, opened: OpenTurn) -> DoneTurn:
+    async def _call(self, input: ModelTurnInput, bounds: Bounds, opened: OpenTurn) -> DoneTurn:
         publishing = asyncio.create_task(self._stream.publish(input.run_key, [opened.started]))
-        prepared = await self._context.build(input.run_key, input.model, last=input.last)
+        context = await self._context.build(bounds, last=input.last)
         await publishing
         spoken = Spoken(
             TextWriter(
@@ -87,15 +88,17 @@ class ModelActivities:
             )
         )
         try:
-            reply = await self._model.stream(prepared.request, spoken.on_text)
+            reply = await self._model.stream(
+                context.request(bounds.profile, input.model), spoken.on_text
+            )
         except asyncio.CancelledError:
-            await asyncio.shield(self._keep_partial(input, opened, prepared, spoken))
+            await asyncio.shield(self._keep_partial(input, opened, context, spoken))
             raise
         await spoken.writer.close()
-        return await self._store(input, opened, prepared, reply, spoken.text)
+        return await self._store(input, opened, context, reply, spoken.text)
 
     async def _keep_partial(
-        self, input: ModelTurnInput, opened: OpenTurn, prepared: Prepared, spoken: "Spoken"
+        self, input: ModelTurnInput, opened: OpenTurn, context: Context, spoken: "Spoken"
     ) -> None:
         """Store the text a stopped call had streamed, unless the call is only being moved."""
         await spoken.writer.close()
@@ -103,14 +106,14 @@ class ModelActivities:
         if not spoken.text or details is None or not details.cancel_requested:
             return
         reply = ModelReply("", (), FinishReason.INTERRUPTED, Usage(), input.model)
-        done = await self._store(input, opened, prepared, reply, spoken.text)
+        done = await self._store(input, opened, context, reply, spoken.text)
         await self._stream.publish(input.run_key, [done.completed])
 
     async def _store(
         self,
         input: ModelTurnInput,
         opened: OpenTurn,
-        prepared: Prepared,
+        context: Context,
         reply: ModelReply,
         text: str,
     ) -> DoneTurn:
@@ -125,34 +128,33 @@ class ModelActivities:
             model=reply.model or input.model,
             usage=reply.usage,
             cost_micro_usd=cost_micro_usd(reply.usage, self._prices.get(input.model)),
-            seen=prepared.seen_json(),
+            seen=context.seen.document(),
         )
         return await self._turns.complete(input.run_key, opened, completion)
 
-    async def _result(self, run_key: UUID, done: DoneTurn) -> TurnResult:
-        """The calls by reference, each with the verdict of the three lists."""
-        event = done.event
-        bounds = await self._context.bounds(run_key)
-        refs: list[CallRef] = []
-        for call in event.tool_calls:
-            spec = bounds.specs.get(call.name)
-            refs.append(
-                CallRef(
-                    call_id=call.id,
-                    name=call.name,
-                    refused_by=authorize(call.name, bounds.specs, bounds.lists),
-                    quick=spec is not None and spec.quick,
-                    parallel_safe=spec is None or spec.parallel_safe,
-                    idempotent=spec is None or spec.idempotent,
-                    timeout_s=spec.timeout_s if spec is not None else 10.0,
-                )
-            )
-        return TurnResult(
-            event.message_id,
-            tuple(refs),
-            event.finish_reason,
-            over_cost=bounds.over_cost(done.run_cost_micro_usd),
-        )
+
+def _result(bounds: Bounds, done: DoneTurn) -> TurnResult:
+    """The calls by reference, each with the verdict of the three lists."""
+    event = done.event
+    return TurnResult(
+        event.message_id,
+        tuple(_reference(bounds, call) for call in event.tool_calls),
+        event.finish_reason,
+        over_cost=bounds.over_cost(done.run_cost_micro_usd),
+    )
+
+
+def _reference(bounds: Bounds, call: ToolCall) -> CallRef:
+    spec = bounds.specs.get(call.name)
+    return CallRef(
+        call_id=call.id,
+        name=call.name,
+        refused_by=authorize(call.name, bounds.specs, bounds.lists),
+        quick=spec is not None and spec.quick,
+        parallel_safe=spec is None or spec.parallel_safe,
+        idempotent=spec is None or spec.idempotent,
+        timeout_s=spec.timeout_s if spec is not None else 10.0,
+    )
 
 
 class Spoken:

@@ -1,5 +1,6 @@
 """How a run begins and ends: the profile is resolved and frozen, the last word is recorded."""
 
+import json
 from dataclasses import dataclass
 from datetime import timedelta
 from uuid import UUID
@@ -8,7 +9,7 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from activities.errors import translated
-from adapters import profiles
+from adapters import profile_format
 from adapters.postgres.frozen import FrozenStore, RunContext
 from adapters.postgres.runs import RunStore
 from adapters.postgres.turns import TurnStore
@@ -64,12 +65,12 @@ class RunActivities:
             run = await self._frozen.load(input.run_key)
             profile = await self._profile(run)
             frozen = await self._frozen.freeze(
-                run.key, profiles.dump(profile), profile.name, profile.executor
+                run.key, json.dumps(profile_format.dump(profile)), profile.name, profile.executor
             )
         if frozen is None:
             return None
         kept, started_at = frozen
-        profile = profiles.load(kept)
+        profile = profile_format.read(kept).profile
         settings = self._settings
         return RunPlan(
             profile=profile.name,
@@ -86,7 +87,7 @@ class RunActivities:
 
     async def _profile(self, run: RunContext) -> Profile:
         if run.profile is not None:
-            return profiles.load(run.profile)
+            return profile_format.read(run.profile).profile
         name = choose_profile(
             requested=run.request.profile,
             session_profile=run.session_profile,

@@ -64,7 +64,7 @@ class ToolActivities:
         with translated():
             bounds = await self._context.bounds(input.run_key)
             call = await self._find(bounds, input.message_id, input.call_id)
-            where = await self._context.tool_context(bounds, call)
+            where = self._context.tool_context(bounds, call)
             async with heartbeats():
                 result = await self._registry.dispatch(call, bounds.lists, where)
             return await self._finish(bounds, call, result)

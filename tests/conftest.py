@@ -19,6 +19,10 @@ from cli.stack.migrate import migrate
 from cli.stack.postgres import FOR_TESTS, Postgres, connection
 from cli.stack.temporal import Temporal
 from cli.stack.valkey import Valkey
+from tests.fixtures_standin import standin
+from tests.fixtures_worker import system
+
+__all__ = ["standin", "system"]
 
 
 @pytest.fixture(scope="session")

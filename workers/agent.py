@@ -33,7 +33,6 @@ from adapters.postgres.runs import RunStore
 from adapters.postgres.turns import TurnStore
 from adapters.prices import load_prices
 from adapters.profiles import ProfileCatalog
-from adapters.prompts import Prompts
 from adapters.settings import Settings
 from adapters.stream import EventStream, open_redis
 from adapters.temporal import connect, ensure_search_attributes
@@ -83,7 +82,6 @@ def assemble(
     context = ContextBuilder(
         frozen=frozen,
         messages=messages,
-        prompts=Prompts(),
         registry=registry,
         settings=settings,
     )

@@ -14,8 +14,10 @@ from domain.runs import RunRequest
 
 _LOAD = """
 SELECT r.id, r.owner_id, r.session_id, r.run_id, r.origin, r.status, r.request, r.profile,
-       r.started_at, r.first_message_seq, s.profile AS session_profile, s.type AS session_type,
-       u.locale, u.timezone
+       r.started_at, r.created_at, s.profile AS session_profile, s.type AS session_type,
+       u.locale, u.timezone,
+       ARRAY(SELECT m.id FROM messages m WHERE m.run_id = r.id AND m.role = 'user'
+             ORDER BY m.seq) AS user_message_ids
 FROM runs r JOIN sessions s ON s.id = r.session_id JOIN users u ON u.id = r.owner_id
 WHERE r.id = $1
 """
@@ -43,8 +45,8 @@ class RunContext:
     status: RunStatus
     request: RunRequest
     profile: str | None
-    started_at: datetime | None
-    first_message_seq: int
+    began_at: datetime  # accepted at, until it begins
+    user_message_ids: tuple[str, ...]  # the messages it answers
     session_profile: str | None
     session_type: SessionType
     locale: str
@@ -70,8 +72,8 @@ class FrozenStore:
             status=RunStatus(row["status"]),
             request=request_of(row["request"]),
             profile=row["profile"],
-            started_at=row["started_at"],
-            first_message_seq=row["first_message_seq"],
+            began_at=row["started_at"] or row["created_at"],
+            user_message_ids=tuple(row["user_message_ids"]),
             session_profile=row["session_profile"],
             session_type=SessionType(row["session_type"]),
             locale=row["locale"],

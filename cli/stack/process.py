@@ -1,7 +1,6 @@
 """One server as a child process: start it, wait until it answers, stop it, say why it failed."""
 
 import asyncio
-import os
 import signal
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
@@ -30,6 +29,7 @@ class Child:
     ) -> None:
         self.component = component
         self.log = log
+        self.on_spawn: Callable[[int, list[str]], None] = lambda _pid, _argv: None
         self._stop_signal = stop_signal
         self._stop_within_s = stop_within_s
         self._remedy = remedy
@@ -59,6 +59,7 @@ class Child:
                 )
         except OSError as error:
             raise self.error(f"cannot be started: {error}") from error
+        self.on_spawn(self._process.pid, list(argv))
         return self._process.pid
 
     async def ready(self, check: Check, within_s: float = 30.0) -> None:
@@ -135,8 +136,3 @@ def _alive(process: psutil.Process) -> bool:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
-
-
-def environment(**more: str) -> dict[str, str]:
-    """Our environment plus `more`."""
-    return {**os.environ, **more}

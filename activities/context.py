@@ -1,0 +1,113 @@
+"""What a run is allowed and what its model sees: loaded here, decided in `domain`."""
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+from adapters import profile_format, tokens
+from adapters.postgres.frozen import FrozenStore, RunContext
+from adapters.postgres.messages import MessageStore
+from adapters.prompts import PROMPTS
+from adapters.settings import Settings
+from adapters.tools.registry import Registry, ToolContext
+from domain.context import Context, ContextInput, build
+from domain.errors import NotFound
+from domain.profiles import Profile, SessionType
+from domain.tools import ToolCall, ToolLists, ToolSpec
+
+_REMEMBERED = 2_000  # runs whose frozen part is kept in memory
+
+CLOSING = (
+    "No further tool can be called in this run. Answer now with what there is, and say what is "
+    "missing."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """A run with its frozen profile and the three lists that bound its tools."""
+
+    run: RunContext
+    profile: Profile
+    specs: Mapping[str, ToolSpec]
+    lists: ToolLists
+
+    def over_cost(self, micro_usd: int) -> bool:
+        """Whether a run that has cost this much has spent its max_cost_usd."""
+        most = self.profile.limits.max_cost_usd
+        return most is not None and micro_usd >= Decimal(most) * 1_000_000
+
+
+class ContextBuilder:
+    def __init__(
+        self,
+        *,
+        frozen: FrozenStore,
+        messages: MessageStore,
+        registry: Registry,
+        settings: Settings,
+    ) -> None:
+        self._frozen = frozen
+        self._messages = messages
+        self._registry = registry
+        self._settings = settings
+        self._known: OrderedDict[UUID, Bounds] = OrderedDict()
+
+    async def bounds(self, run_key: UUID) -> Bounds:
+        """Raises NotFound for a run that does not exist or has not begun.
+
+        Nothing of it changes while the run lives, so it is read once per run and process.
+        """
+        if known := self._known.get(run_key):
+            self._known.move_to_end(run_key)
+            return known
+        run = await self._frozen.load(run_key)
+        if run.profile is None:
+            raise NotFound(f"Run {run_key} has not begun.")
+        profile = profile_format.read(run.profile).profile
+        lists = ToolLists(run.request.tools, profile.tools, self._settings.system_tools)
+        bounds = Bounds(run, profile, self._registry.specs, lists)
+        self._known[run_key] = bounds
+        if len(self._known) > _REMEMBERED:
+            self._known.popitem(last=False)
+        return bounds
+
+    async def build(self, bounds: Bounds, *, last: bool) -> Context:
+        """Window, prompt and tools of the next model call; `last`: it gets no tools."""
+        run, profile = bounds.run, bounds.profile
+        include_hidden = run.session_type is SessionType.AUTOMATION
+        messages = await self._messages.window(
+            run.session_key, profile.window_user_messages, include_hidden=include_hidden
+        )
+        return build(
+            ContextInput(
+                profile=profile,
+                prompt=PROMPTS[profile.prompt].text,
+                messages=messages,
+                specs=bounds.specs,
+                lists=bounds.lists,
+                today=run.began_at.astimezone(ZoneInfo(run.timezone)).date(),
+                timezone=run.timezone,
+                locale=run.locale,
+                context_tokens=self._settings.model_context_tokens,
+                count=tokens.count,
+                app=run.request.context,
+                include_hidden=include_hidden,
+                closing=CLOSING if last else None,
+            )
+        )
+
+    def tool_context(self, bounds: Bounds, call: ToolCall) -> ToolContext:
+        """On whose behalf a tool runs. The call's id names run and turn, so it is the key, too."""
+        run = bounds.run
+        return ToolContext(
+            owner_id=run.owner_id,
+            run_key=run.key,
+            session_key=run.session_key,
+            idempotency_key=f"{run.key}:{call.id}",
+            source_message_ids=run.user_message_ids,
+            workspace=self._settings.workspace_dir / str(run.session_key),
+        )
