@@ -36,7 +36,7 @@ class Subscription:
         self.seen = 0  # last durable seq that the reader has taken
         self.reread = False  # pieces were dropped: read the stream again
         self.refill = False  # PostgreSQL knows more than the stream
-        self.gone = False  # the run does not exist (any more)
+        self.gone = False  # there will be no more: the run does not exist, or the process ends
         self.behind_at: int | None = None  # `seen` when the last poll found it behind
         self._queue: deque[Recorded] = deque()
         self._capacity = capacity
@@ -115,6 +115,11 @@ class LiveHub:
         if not readers:
             self._readers.pop(key, None)
             self._places.pop(key, None)
+
+    def drain(self) -> None:
+        """End all readers: the process is about to stop."""
+        for reader in self._all():
+            reader.tell(gone=True)
 
     async def backlog(self, run_key: UUID, after: int) -> list[Recorded]:
         """What the stream holds behind position `after` (-1: all). Raises what TROUBLE names."""

@@ -20,6 +20,7 @@ _log = structlog.get_logger(__name__)
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_S = 2
+_SLUGS = {404: "not-found", 405: "method-not-allowed", 413: "too-large"}
 
 
 @dataclass(slots=True)

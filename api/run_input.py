@@ -63,9 +63,11 @@ class RunInput(_Shape):
     run_id: Id = Field(description="The run's id, chosen by the client; posting it again attaches")
     protocol_version: str | None = Field(None, description="`1.0` from clients that speak 1.0")
     messages: list[InputMessage] = Field(description="Ends with the new message of the user")
-    tools: list[Any] | None = Field(None, description="Client-side tools: not supported, must be []")
+    tools: list[Any] | None = Field(
+        None, description="Client-side tools: not supported, must be []"
+    )
     context: Annotated[list[ContextEntry], Field(max_length=MAX_CONTEXT)] | None = None
-    forwarded_props: Any = Field(None, description="`varve`: see VarveOptions; the rest is ignored")
+    forwarded_props: Any = Field(None, description="`varve`: VarveOptions; the rest is ignored")
     resume: list[Any] | None = Field(None, description="Not supported yet, must be [] or absent")
     state: Any = Field(None, description="Ignored: the agent has no shared state")
 
@@ -167,5 +169,3 @@ def check_profile(new: NewRun, visible: Sequence[str]) -> None:
             "forwardedProps.varve.profile",
             f"There is no profile {new.request.profile!r} for you; GET /profiles lists them.",
         )
-
-

@@ -82,6 +82,11 @@ class Reader:
         return self.turn is not None and self.turn.started
 
 
+def end_of(seq: int) -> int:
+    """The id that says: everything of durable event `seq` is held, nothing of what follows."""
+    return position(seq, _TERMINAL)
+
+
 def snapshot_through(event: object) -> int | None:
     """The session seq up to which `encode` wants the conversation for this event, if it does."""
     match event:
