@@ -59,7 +59,9 @@ class _Server:
             body: Any = jiter.from_json(raw)  # refuses lone surrogates, as providers do
         except ValueError:
             body = None
-        record = self._journal.open(body)
+        key = request.headers.get("authorization", "").startswith("Bearer ")
+        peer = request.client.port if request.client else 0
+        record = self._journal.open(body, authorized=key, peer=peer)
         try:
             asked = read(body)
             said, directives = parse(last_user_text(asked))

@@ -21,10 +21,13 @@ class Outcome(StrEnum):
 
 @dataclass(slots=True)
 class Record:
-    """One call. `written`: the text or tool-call chunks that went out."""
+    """One call. `written`: the text or tool-call chunks that went out. `authorized`: whether a
+    key came along; the key itself is not kept. `peer`: the client's port, one per connection."""
 
     number: int
     body: Any
+    authorized: bool = False
+    peer: int = 0
     outcome: Outcome = Outcome.ACTIVE
     written: int = 0
 
@@ -40,9 +43,9 @@ class Journal:
     _ended: Counter[Outcome] = field(default_factory=Counter[Outcome])
     _total: int = 0
 
-    def open(self, body: object) -> Record:
+    def open(self, body: object, *, authorized: bool, peer: int) -> Record:
         self._total += 1
-        record = Record(self._total, body)
+        record = Record(self._total, body, authorized, peer)
         self._records.append(record)
         return record
 
