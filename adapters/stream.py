@@ -84,6 +84,13 @@ class EventStream:
         if refused:
             _log.debug("stream_refused_late_events", run_key=str(run_key), count=refused)
 
+    async def forget(self, run_key: UUID) -> None:
+        """Remove the stream of a run that was withdrawn. Never raises."""
+        try:
+            await self._redis.delete(stream_key(run_key))
+        except TROUBLE as error:
+            self._trouble(error)
+
     async def _append(self, key: str, recorded: Sequence[Recorded]) -> int:
         async with self._redis.pipeline(transaction=True) as pipe:
             for item in recorded:

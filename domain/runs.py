@@ -39,6 +39,7 @@ class RunRequest:
     profile: str | None = None
     tools: ToolList = None  # the declared list; None = everything registered
     context: tuple[tuple[str, str], ...] = ()  # (description, value) pairs about the app
+    protocol: str | None = None  # AG-UI version the client declared; no part of the request itself
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,9 @@ FROM unnest($4::bigint[], $5::text[], $6::text[], $7::boolean[], $8::text[])
      AS m(seq, id, content, hidden, metadata)
 """
 _BUMP_SESSION = "UPDATE sessions SET last_seq = $2 WHERE id = $1"
-_INSERT_EVENT = "INSERT INTO run_events (run_id, seq, kind, payload) VALUES ($1, $2, $3, $4)"
+_INSERT_EVENT = """
+INSERT INTO run_events (run_id, seq, kind, payload) VALUES ($1, $2, $3, $4) RETURNING created_at
+"""
 _ACTIVE = """
 SELECT run_id FROM runs WHERE session_id = $1 AND status IN ('accepted', 'running')
 """
@@ -193,10 +195,10 @@ class RunStore:
             [json.dumps({"origin": new.origin, "run_id": new.run_id})] * len(fresh),
         )
         await connection.execute(_BUMP_SESSION, session, through)
-        await connection.execute(_INSERT_EVENT, key, 1, started.kind, event_codec.dump_row(started))
+        payload = event_codec.dump_row(started)
+        at = await connection.fetchval(_INSERT_EVENT, key, 1, started.kind, payload)
         row = await connection.fetchrow(_KNOWN_RUN, key)
-        run = run_of(row)
-        return Accepted(run, True, Recorded(position(1), _ms(run.created_at), started))
+        return Accepted(run_of(row), True, Recorded(position(1), _ms(at), started))
 
     @reconnecting
     async def withdraw(self, key: UUID) -> bool:
@@ -271,7 +273,7 @@ def _digest(new: NewRun) -> bytes:
     """What makes two requests with one run id the same request."""
     body = [
         new.thread_id,
-        _request.dump_python(new.request, mode="json"),
+        _request.dump_python(new.request, mode="json", exclude={"protocol"}),
         [[m.id, m.content] for m in new.messages],
     ]
     return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).digest()

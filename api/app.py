@@ -1,0 +1,94 @@
+"""The HTTP facade. Everything it needs is made here, and nowhere else."""
+
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+from importlib.metadata import version
+
+from fastapi import APIRouter, FastAPI
+from fastapi.middleware.cors import CORSMiddleware
+
+from adapters.live import LiveEvents
+from adapters.live_hub import LiveHub
+from adapters.postgres.audit import AuditStore
+from adapters.postgres.events import EventStore
+from adapters.postgres.facts import FactStore
+from adapters.postgres.messages import MessageStore, SessionStore
+from adapters.postgres.pool import create_pool
+from adapters.postgres.rollouts import RolloutStore
+from adapters.postgres.runs import RunStore
+from adapters.postgres.users import UserStore
+from adapters.profiles import ProfileCatalog
+from adapters.settings import Settings, load
+from adapters.stream import EventStream, open_redis
+from adapters.temporal import connect
+from adapters.tools.catalog import built_in
+from api import openapi, problems
+from api.body_limit import BodyLimit
+from api.routes import audit, catalog, meta, runs, sessions
+from api.state import Services, State
+
+PREFIX = "/api/v1/agent"
+
+
+def create_app(settings: Settings | None = None) -> FastAPI:
+    """The application; without settings they are read from the environment.
+
+    `app.state.hub` exists while it runs: `hub.drain()` ends all open streams in order.
+    """
+    settings = settings or load()
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncGenerator[State]:
+        async with AsyncExitStack() as stack:
+            yield {"services": await _services(settings, app, stack)}
+
+    app = FastAPI(
+        title="Varve",
+        version=version("varve"),
+        summary="A durable agent runtime that speaks AG-UI",
+        lifespan=lifespan,
+        openapi_url=f"{PREFIX}/openapi.json",
+        docs_url="/docs",
+        redoc_url=None,
+        separate_input_output_schemas=False,
+    )
+    problems.install(app)
+    app.add_middleware(BodyLimit)
+    app.add_middleware(
+        CORSMiddleware,
+        allow_origins=settings.origins,
+        allow_methods=["GET", "POST", "DELETE"],
+        allow_headers=["authorization", "content-type", "last-event-id"],
+    )
+    agent = APIRouter(prefix=PREFIX)
+    for module in (runs, sessions, catalog, audit, meta):
+        agent.include_router(module.router)
+    app.include_router(agent)
+    openapi.install(app)
+    return app
+
+
+async def _services(settings: Settings, app: FastAPI, stack: AsyncExitStack) -> Services:
+    pool = await create_pool(settings.database_url, max_size=20)
+    stack.push_async_callback(pool.close)
+    redis = open_redis(settings.redis_url)
+    stack.push_async_callback(redis.aclose)
+    temporal = await connect(settings.temporal_address, settings.temporal_namespace)
+    events = EventStore(pool)
+    hub = app.state.hub = await stack.enter_async_context(LiveHub(redis, events).running())
+    return Services(
+        settings=settings,
+        pool=pool,
+        redis=redis,
+        temporal=temporal,
+        runs=RunStore(pool),
+        messages=MessageStore(pool),
+        sessions=SessionStore(pool),
+        audit=AuditStore(pool),
+        users=UserStore(pool),
+        rollouts=RolloutStore(pool),
+        profiles=ProfileCatalog(settings.profiles_dir),
+        tools=built_in(FactStore(pool)),
+        stream=EventStream(redis, settings.stream_cap, settings.stream_ttl_s),
+        live=LiveEvents(hub, events),
+    )

@@ -1,0 +1,210 @@
+"""Runs: start, watch, list, interrupt."""
+
+from datetime import datetime
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Query, Request, Response
+from fastapi.responses import JSONResponse, StreamingResponse
+from pydantic import BaseModel, Field
+from temporalio.client import WorkflowExecutionStatus
+from temporalio.service import RPCError, RPCStatusCode
+
+from activities.reconcile import workflow_status
+from adapters.postgres.audit import AuditEntry
+from adapters.postgres.runs import RunFilter
+from api import paging, sse
+from api.examples import RUN_INPUT, SSE
+from api.identity import RunReader, RunWriter
+from api.paging import Cursor, Limit
+from api.problems import Problem, documented, invalid
+from api.run_input import RunInput, check_profile, new_run
+from api.starting import end_lost, start
+from api.state import Of, Services
+from api.views import InterruptView, Page, RunView
+from domain import agui
+from domain.events import RunStatus, split
+from domain.ids import run_workflow_id
+from domain.messages import Origin
+from domain.runs import Ending, Run
+
+router = APIRouter(prefix="/runs", tags=["runs"])
+
+
+class InterruptBody(BaseModel):
+    reason: str = Field("", max_length=1_000, description="Why, for the record and the client")
+
+
+@router.post(
+    "",
+    summary="Start a run, or attach to it",
+    response_class=StreamingResponse,
+    responses={
+        200: {"description": "AG-UI events until the run ends", "content": SSE},
+        202: {"description": "With `Accept: application/json`: the run", "model": RunView},
+        **documented(403, 409, 413),
+    },
+    openapi_extra=RUN_INPUT,
+)
+async def start_run(
+    body: RunInput,
+    request: Request,
+    services: Of,
+    who: RunWriter,
+    idempotency_key: Annotated[
+        str | None, Header(description="If given, must equal runId, which is the idempotency key")
+    ] = None,
+) -> Response:
+    """Takes an AG-UI RunAgentInput. The same `runId` with the same content attaches to the run
+    and replays it from the beginning; with other content it is 409."""
+    if idempotency_key is not None and idempotency_key != body.run_id:
+        raise invalid("Idempotency-Key", "The run id is the idempotency key: give the same.")
+    new = new_run(body, who)
+    check_profile(new, [profile.name for profile in services.profiles.visible_to(who.role)])
+    run, _ = await start(services, new)
+    if _wants_json(request):
+        view = RunView.of(await services.runs.get(who.id, run.run_id))
+        return JSONResponse(view.model_dump(mode="json", by_alias=True), 202)
+    return sse.stream(services, run, modern=body.modern, cursor=None)
+
+
+@router.get("", summary="List runs, newest first", responses=documented(403))
+async def list_runs(
+    services: Of,
+    who: RunReader,
+    status: RunStatus | None = None,
+    profile: str | None = None,
+    executor: str | None = None,
+    origin: Origin | None = None,
+    thread_id: str | None = None,
+    since: Annotated[datetime | None, Query(description="Created at or after")] = None,
+    until: Annotated[datetime | None, Query(description="Created before")] = None,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+) -> Page[RunView]:
+    where = RunFilter(
+        status=status,
+        profile=profile,
+        executor=executor,
+        origin=origin,
+        since=_aware("since", since),
+        until=_aware("until", until),
+        before=paging.decode(cursor),
+        thread_id=thread_id,
+    )
+    runs = await services.runs.list(who.id, where, limit)
+    last = paging.encode(runs[-1].created_at, runs[-1].key) if len(runs) == limit else None
+    return Page(items=[RunView.of(run) for run in runs], next_cursor=last)
+
+
+@router.get(
+    "/{run_id:path}/events",
+    summary="Follow a run",
+    response_class=StreamingResponse,
+    responses={
+        200: {"description": "AG-UI events until the run ends", "content": SSE},
+        204: {"description": "The run has ended and the cursor is at its last event"},
+        **documented(400, 403, 404),
+    },
+)
+async def follow_run(
+    run_id: str,
+    services: Of,
+    who: RunReader,
+    last_event_id: Annotated[
+        str | None, Header(description="Id of the last event held; absent: from the beginning")
+    ] = None,
+    cursor: Annotated[
+        str | None, Query(alias="last_event_id", description="The same, where headers can't be set")
+    ] = None,
+    protocol_version: Annotated[
+        str | None, Query(description="AG-UI version to speak; absent: the one of the request")
+    ] = None,
+) -> Response:
+    run = await services.runs.get(who.id, run_id)
+    after = _cursor(last_event_id or cursor, run)
+    if run.status.ended and after is not None and after >= agui.end_of(run.last_seq):
+        return Response(status_code=204)
+    spoken = protocol_version or run.request.protocol
+    return sse.stream(services, run, modern=spoken is not None, cursor=after)
+
+
+@router.post(
+    "/{run_id:path}/interrupt",
+    summary="Stop a run and keep what is done",
+    status_code=202,
+    responses=documented(403, 404),
+)
+async def interrupt_run(
+    run_id: str, services: Of, who: RunWriter, body: InterruptBody | None = None
+) -> InterruptView:
+    """The run ends as `interrupted` within about a second. Interrupting an ended run does nothing
+    and says so."""
+    run = await services.runs.get(who.id, run_id)
+    reason = (body.reason if body else "") or "Interrupted by the user."
+    if run.status.ended:
+        return _interrupt_view(run, False, "The run had ended already; nothing was done.")
+    await services.audit.append(
+        AuditEntry(
+            owner_id=run.owner_id,
+            actor_id=who.id,
+            kind="run_interrupt_requested",
+            run_key=run.key,
+            session_key=run.session_key,
+            detail={"reason": reason},
+        )
+    )
+    await _interrupt(services, run, reason)
+    run = await services.runs.get(who.id, run_id)
+    return _interrupt_view(run, True, "The run is being stopped; what is done is kept.")
+
+
+async def _interrupt(services: Services, run: Run, reason: str) -> None:
+    handle = services.temporal.get_workflow_handle(run_workflow_id(run.key))
+    try:
+        await handle.signal("interrupt", reason)
+    except RPCError as error:
+        if error.status is not RPCStatusCode.NOT_FOUND:
+            raise
+        status = await workflow_status(services.temporal, run.key)
+        if status is WorkflowExecutionStatus.COMPLETED:
+            return  # it ended while we asked
+        if status is not None or run.status is not RunStatus.ACCEPTED:
+            await end_lost(services, run)
+            return
+        ending = Ending(RunStatus.INTERRUPTED, "cancelled", reason)  # it was never started
+        recorded, now = await services.runs.finish(run.key, ending)
+        if recorded is not None and now:
+            await services.stream.publish(run.key, [recorded])
+
+
+@router.get("/{run_id:path}", summary="A run", responses=documented(403, 404))
+async def get_run(run_id: str, services: Of, who: RunReader) -> RunView:
+    return RunView.of(await services.runs.get(who.id, run_id))
+
+
+def _interrupt_view(run: Run, interrupted: bool, detail: str) -> InterruptView:
+    return InterruptView(
+        run_id=run.run_id, interrupted=interrupted, status=run.status, detail=detail
+    )
+
+
+def _wants_json(request: Request) -> bool:
+    accept = request.headers.get("accept", "")
+    return "application/json" in accept and "text/event-stream" not in accept
+
+
+def _cursor(value: str | None, run: Run) -> int | None:
+    """Raises 400 for what can't be the id of an event of this run."""
+    if not value:
+        return None
+    if not (value.isascii() and value.isdigit() and len(value) <= 18):
+        raise Problem("bad-cursor", 400, "Last-Event-ID must be the id of an event: digits only.")
+    if not 1 <= split(int(value))[0] <= run.last_seq:
+        raise Problem("bad-cursor", 400, f"No event of this run has the id {value}.")
+    return int(value)
+
+
+def _aware(name: str, value: datetime | None) -> datetime | None:
+    if value is not None and value.tzinfo is None:
+        raise invalid(name, "A time with its offset from UTC, as in 2026-11-30T08:00:00Z.")
+    return value

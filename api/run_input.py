@@ -1,0 +1,171 @@
+"""What POST /runs reads of a RunAgentInput (docs/protocols/agent/run-agent-input.md).
+
+The server's history is the truth: of `messages` only the new messages of the user at its end are
+taken. What we can't do is refused by name rather than ignored.
+"""
+
+from collections.abc import Sequence
+from typing import Annotated, Any, cast
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.alias_generators import to_camel
+
+from api.problems import invalid
+from domain.identity import Caller
+from domain.messages import Message, Role
+from domain.runs import NewRun, RunRequest
+from domain.text import clean
+
+MAX_ID = 200
+MAX_TEXT = 200_000
+MAX_CONTEXT = 50
+MAX_CONTEXT_TEXT = 20_000
+MAX_NEW_MESSAGES = 50
+
+Id = Annotated[str, Field(min_length=1, max_length=MAX_ID)]
+
+
+class _Shape(BaseModel):
+    model_config = ConfigDict(alias_generator=to_camel, extra="ignore")
+
+
+class InputMessage(_Shape):
+    """Only messages of the user at the end of the list are read further than this."""
+
+    id: str | None = None
+    role: str
+    content: Any = None
+
+
+class ContextEntry(_Shape):
+    description: Annotated[str, Field(max_length=MAX_CONTEXT_TEXT)]
+    value: Annotated[str, Field(max_length=MAX_CONTEXT_TEXT)]
+
+
+class VarveOptions(BaseModel):
+    """`forwardedProps.varve`: what AG-UI has no member for. An unknown option is refused."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    profile: Annotated[str, Field(max_length=MAX_ID)] | None = Field(
+        None, description="Execution profile; must be one of GET /profiles"
+    )
+    tools: Annotated[list[Id], Field(max_length=500)] | None = Field(
+        None, description="Tools this run may use at most; absent: all, []: none"
+    )
+    on_busy: str = Field("reject", description="Only `reject`: 409 with the active run's id")
+
+
+class RunInput(_Shape):
+    """An AG-UI RunAgentInput, of either protocol generation."""
+
+    thread_id: Id = Field(description="The session; made when it is new")
+    run_id: Id = Field(description="The run's id, chosen by the client; posting it again attaches")
+    protocol_version: str | None = Field(None, description="`1.0` from clients that speak 1.0")
+    messages: list[InputMessage] = Field(description="Ends with the new message of the user")
+    tools: list[Any] | None = Field(
+        None, description="Client-side tools: not supported, must be []"
+    )
+    context: Annotated[list[ContextEntry], Field(max_length=MAX_CONTEXT)] | None = None
+    forwarded_props: Any = Field(None, description="`varve`: VarveOptions; the rest is ignored")
+    resume: list[Any] | None = Field(None, description="Not supported yet, must be [] or absent")
+    state: Any = Field(None, description="Ignored: the agent has no shared state")
+
+    @property
+    def modern(self) -> bool:
+        """Whether the client speaks 1.0 (or later)."""
+        return self.protocol_version is not None
+
+
+def new_run(body: RunInput, who: Caller) -> NewRun:
+    """The run that is asked for. Raises a 422 naming the first member that can't be taken."""
+    if body.tools:
+        raise invalid("tools", "Client-side tools are not supported: send an empty list.")
+    if body.resume:
+        raise invalid("resume", "No run of this server waits for an answer: leave it out.")
+    options = _options(body.forwarded_props)
+    request = RunRequest(
+        profile=options.profile or None,
+        tools=None if options.tools is None else tuple(clean(name) for name in options.tools),
+        context=tuple((clean(c.description), clean(c.value)) for c in body.context or ()),
+        protocol=body.protocol_version,
+    )
+    return NewRun(
+        owner_id=who.id,
+        thread_id=_identifier("threadId", body.thread_id),
+        run_id=_identifier("runId", body.run_id),
+        request=request,
+        messages=_new_messages(body.messages),
+    )
+
+
+def _options(forwarded: Any) -> VarveOptions:
+    given = cast(dict[str, Any], forwarded).get("varve") if isinstance(forwarded, dict) else None
+    try:
+        options = VarveOptions.model_validate({} if given is None else given)
+    except ValidationError as error:
+        first = error.errors()[0]
+        path = ".".join(["forwardedProps", "varve", *(str(part) for part in first["loc"])])
+        raise invalid(path, first["msg"]) from error
+    if options.on_busy != "reject":
+        message = f"{options.on_busy!r} is not implemented: only 'reject' is."
+        raise invalid("forwardedProps.varve.on_busy", message)
+    return options
+
+
+def _new_messages(messages: Sequence[InputMessage]) -> tuple[Message, ...]:
+    """The messages of the user at the end of the list, oldest first."""
+    place = len(messages)
+    while place > 0 and messages[place - 1].role == Role.USER:
+        place -= 1
+    if place == len(messages):
+        raise invalid("messages", "The last message must be a message of the user.")
+    if len(messages) - place > MAX_NEW_MESSAGES:
+        raise invalid("messages", f"At most {MAX_NEW_MESSAGES} messages of the user at the end.")
+    taken = [_user_message(messages[i], f"messages.{i}") for i in range(place, len(messages))]
+    if len({message.id for message in taken}) < len(taken):
+        raise invalid("messages", "Two messages have the same id.")
+    return tuple(taken)
+
+
+def _user_message(message: InputMessage, path: str) -> Message:
+    text = clean(_text(message.content, f"{path}.content"))
+    if not text.strip():
+        raise invalid(f"{path}.content", "The message is empty.")
+    if len(text) > MAX_TEXT:
+        raise invalid(f"{path}.content", f"At most {MAX_TEXT} characters, not {len(text)}.")
+    return Message(_identifier(f"{path}.id", message.id or ""), Role.USER, text)
+
+
+def _text(content: Any, path: str) -> str:
+    """A string, or text parts in order. Other parts can't be read by any model here yet."""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        raise invalid(path, "A text, or a list of text parts.")
+    pieces: list[str] = []
+    for place, part in enumerate(cast(list[Any], content)):
+        known = cast(dict[str, Any], part) if isinstance(part, dict) else {}
+        text = known.get("text")
+        if known.get("type") != "text" or not isinstance(text, str):
+            raise invalid(f"{path}.{place}", "Only parts of type text are supported.")
+        pieces.append(text)
+    return "\n".join(pieces)
+
+
+def _identifier(path: str, value: str) -> str:
+    """An id is kept and echoed as it is, so one that can't be stored is refused."""
+    if not 0 < len(value) <= MAX_ID:
+        raise invalid(path, f"An id of 1 to {MAX_ID} characters.")
+    if clean(value) != value:
+        raise invalid(path, "An id without NUL and lone surrogates.")
+    return value
+
+
+def check_profile(new: NewRun, visible: Sequence[str]) -> None:
+    """Raises a 422 when the run asks for a profile that this caller may not use."""
+    if new.request.profile is not None and new.request.profile not in visible:
+        raise invalid(
+            "forwardedProps.varve.profile",
+            f"There is no profile {new.request.profile!r} for you; GET /profiles lists them.",
+        )

@@ -1,0 +1,139 @@
+"""The wire: frames of a run as server-sent events. `emit` is the one place that writes them."""
+
+import json
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from typing import Any, cast
+
+import structlog
+from ag_ui.core import events as ag
+from fastapi.responses import StreamingResponse
+from pydantic import BaseModel
+
+from api.state import Services
+from domain import agui
+from domain.agui_shapes import Frame
+from domain.events import Recorded, RunFinished, split
+from domain.messages import Message
+from domain.runs import Run
+from domain.text import clean
+
+_log = structlog.get_logger(__name__)
+
+_MODELS: tuple[type[BaseModel], ...] = (
+    *(ag.RunStartedEvent, ag.RunFinishedEvent, ag.RunErrorEvent),
+    *(ag.StepStartedEvent, ag.StepFinishedEvent),
+    *(ag.StateSnapshotEvent, ag.MessagesSnapshotEvent, ag.CustomEvent),
+    *(ag.TextMessageStartEvent, ag.TextMessageContentEvent, ag.TextMessageEndEvent),
+    *(ag.ToolCallStartEvent, ag.ToolCallArgsEvent, ag.ToolCallEndEvent, ag.ToolCallResultEvent),
+)
+FIELDS: Mapping[str, frozenset[str]] = {
+    model.model_fields["type"].default.value: frozenset(
+        info.alias or name for name, info in model.model_fields.items()
+    )
+    for model in _MODELS
+}
+"""Per frame type, the members that AG-UI knows. Anything else would be read by nobody."""
+
+_SNAPSHOT_CHARACTERS = 2_000_000  # clients refuse a frame over 10 MiB
+# Legal in JSON, but some SSE readers take them for the end of a line.
+_LINE_ENDS = str.maketrans({"\u0085": "\\u0085", "\u2028": "\\u2028", "\u2029": "\\u2029"})
+
+_HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
+_HELLO, _HEARTBEAT = b": varve\n\n", b": heartbeat\n\n"
+
+
+def emit(numbered: agui.Numbered) -> bytes:
+    """A frame as bytes, with its id. An unknown member or an empty delta never leaves."""
+    frame = numbered.frame
+    if frame.get("delta") == "":
+        return b""
+    extra = frame.keys() - FIELDS[frame["type"]]
+    if extra:
+        _log.error("frame_with_unknown_members", type=frame["type"], members=sorted(extra))
+    known = {key: value for key, value in frame.items() if key not in extra and value is not None}
+    head = b"" if numbered.id is None else b"id: %d\n" % numbered.id
+    return head + b"data: " + _json(known) + b"\n\n"
+
+
+def _json(value: Frame) -> bytes:
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    try:
+        if "\\u0000" in text:  # NUL, or those six characters: look closer
+            raise ValueError
+        return text.translate(_LINE_ENDS).encode()
+    except ValueError:  # lone surrogates too
+        text = json.dumps(_cleaned(value), ensure_ascii=False, separators=(",", ":"))
+        return text.translate(_LINE_ENDS).encode()
+
+
+def _cleaned(value: Any) -> Any:
+    match value:
+        case str():
+            return clean(value)
+        case list() | tuple():
+            return [_cleaned(item) for item in cast(Sequence[Any], value)]
+        case dict():
+            members = cast(Mapping[str, Any], value)
+            return {clean(key): _cleaned(item) for key, item in members.items()}
+        case _:
+            return value
+
+
+def stream(services: Services, run: Run, *, modern: bool, cursor: int | None) -> StreamingResponse:
+    """The run from the beginning, or from behind `cursor`, until it ends.
+
+    A client that goes away cancels this reader and nothing else.
+    """
+    reader = agui.Reader(modern=modern, cursor=-1 if cursor is None else cursor)
+    return StreamingResponse(
+        _frames(services, run, reader), media_type="text/event-stream", headers=_HEADERS
+    )
+
+
+async def _frames(services: Services, run: Run, reader: agui.Reader) -> AsyncGenerator[bytes]:
+    """Never raises: a stream that breaks says so, since one that just ends reads as success."""
+    yield _HELLO
+    cursor = reader.cursor if reader.cursor >= 0 else None
+    try:
+        async with services.live.reading(run.key, cursor) as items:
+            async for item in items:
+                if item is None:
+                    yield _HEARTBEAT
+                    continue
+                conversation = await _conversation(services, run, reader, item)
+                reader, numbered = agui.encode(reader, item, conversation)
+                if numbered:
+                    yield b"".join(emit(one) for one in numbered)
+                if isinstance(item.event, RunFinished):
+                    return
+    except Exception:
+        _log.exception("stream_broke", run_key=str(run.key))
+    yield emit(agui.Numbered(None, _BROKEN))
+
+
+_BROKEN: Frame = {
+    "type": "RUN_ERROR",
+    "code": "stream_closed",
+    "message": "The connection was closed by the server. The run goes on: reconnect to follow it.",
+}
+
+
+async def _conversation(
+    services: Services, run: Run, reader: agui.Reader, item: Recorded
+) -> Sequence[Message]:
+    """What a snapshot of this event shows; nothing where the reader has the snapshot already."""
+    through = agui.snapshot_through(item.event)
+    if through is None or item.seq < split(reader.cursor)[0]:
+        return ()
+    return bounded(await services.messages.conversation(run.session_key, through))
+
+
+def bounded(messages: Sequence[Message]) -> Sequence[Message]:
+    """The newest messages that fit into one frame: all of them, but for monstrous sessions."""
+    room = _SNAPSHOT_CHARACTERS
+    for place in range(len(messages) - 1, -1, -1):
+        message = messages[place]
+        room -= len(message.content) + sum(len(call.arguments) for call in message.tool_calls)
+        if room < 0:
+            return messages[place + 1 :]
+    return messages

@@ -1,0 +1,80 @@
+"""From an accepted request to a running workflow, with nothing half-done in between."""
+
+from datetime import UTC, datetime, timedelta
+
+import structlog
+from temporalio.client import WorkflowExecutionStatus
+from temporalio.service import RPCError
+
+from activities.reconcile import LOST, workflow_status
+from activities.start import start_run
+from adapters.postgres.runs import Accepted
+from api.problems import unavailable
+from api.state import Services
+from domain.errors import NotFound, SessionBusy
+from domain.events import RunStatus
+from domain.runs import NewRun, Run
+
+_log = structlog.get_logger(__name__)
+
+_GRACE = timedelta(seconds=3)
+"""A run younger than this may be between its row and its workflow: it is not looked into."""
+
+
+async def start(services: Services, new: NewRun) -> tuple[Run, bool]:
+    """Accept and start a run, or find it if it is known; (run, whether it is new).
+
+    Raises SessionBusy, RunConflict, InvalidInput, and a 503 when the engine can't be reached; the
+    acceptance is then withdrawn, so the same request may simply be sent again.
+    """
+    accepted = await _accept(services, new)
+    run = accepted.run
+    if accepted.started is None:
+        return run, False
+    await services.stream.publish(run.key, [accepted.started])
+    try:
+        await start_run(services.temporal, run, services.settings.run_queue)
+    except (RPCError, OSError) as error:
+        _log.warning("engine_unreachable", run_key=str(run.key), error=repr(error))
+        if await services.runs.withdraw(run.key):
+            await services.stream.forget(run.key)
+            raise unavailable("The workflow engine can't be reached. Try again.") from error
+    return run, True
+
+
+async def _accept(services: Services, new: NewRun) -> Accepted:
+    try:
+        return await services.runs.accept(new)
+    except SessionBusy as busy:
+        if not await _freed(services, new, busy.active_run_id):
+            raise
+        return await services.runs.accept(new)
+
+
+async def _freed(services: Services, new: NewRun, run_id: str) -> bool:
+    """Whether the session is free after all: the run in its way has ended, or its workflow has."""
+    try:
+        run = await services.runs.get(new.owner_id, run_id)
+    except NotFound:
+        return True
+    if run.status.ended:
+        return True
+    if datetime.now(UTC) - run.created_at < _GRACE:
+        return False
+    try:
+        status = await workflow_status(services.temporal, run.key)
+    except (RPCError, OSError):
+        return False
+    if status is WorkflowExecutionStatus.RUNNING:
+        return False
+    if status is None and run.status is RunStatus.ACCEPTED:
+        return False  # it waits to be started, the reconciler will
+    await end_lost(services, run)
+    return True
+
+
+async def end_lost(services: Services, run: Run) -> None:
+    """Fail a run whose workflow is gone, and tell its readers."""
+    recorded = await services.runs.end_lost(run.key, LOST, "The run was stopped from outside.")
+    if recorded is not None:
+        await services.stream.publish(run.key, [recorded])

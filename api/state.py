@@ -1,0 +1,49 @@
+"""What a route may ask for: made once by the lifespan, typed."""
+
+from dataclasses import dataclass
+from typing import Annotated, TypedDict
+
+from fastapi import Depends, Request
+from redis.asyncio import Redis
+from temporalio.client import Client
+
+from adapters.live import LiveEvents
+from adapters.postgres.audit import AuditStore
+from adapters.postgres.messages import MessageStore, SessionStore
+from adapters.postgres.pool import Pool
+from adapters.postgres.rollouts import RolloutStore
+from adapters.postgres.runs import RunStore
+from adapters.postgres.users import UserStore
+from adapters.profiles import ProfileCatalog
+from adapters.settings import Settings
+from adapters.stream import EventStream
+from adapters.tools.registry import Registry
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    settings: Settings
+    pool: Pool
+    redis: Redis
+    temporal: Client
+    runs: RunStore
+    messages: MessageStore
+    sessions: SessionStore
+    audit: AuditStore
+    users: UserStore
+    rollouts: RolloutStore
+    profiles: ProfileCatalog
+    tools: Registry
+    stream: EventStream
+    live: LiveEvents
+
+
+class State(TypedDict):
+    services: Services
+
+
+def _services(request: Request) -> Services:
+    return request.state.services
+
+
+Of = Annotated[Services, Depends(_services)]

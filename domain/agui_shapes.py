@@ -1,0 +1,89 @@
+"""The shapes of AG-UI that we send: frames and messages, as the dictionaries that become JSON."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from domain.ids import tool_message_id
+from domain.messages import Message, Role, Usage
+from domain.tools import ToolCall, ToolStatus
+
+Frame = dict[str, Any]
+
+NO_RESULT = json.dumps(
+    {"status": ToolStatus.ERROR, "reason": "The run ended before this call had a result."}
+)
+"""What stands for the result of a call that will never have one."""
+
+
+def custom(name: str, value: dict[str, Any]) -> Frame:
+    return {"type": "CUSTOM", "name": name, "value": value}
+
+
+def usage(tokens: Usage) -> Frame:
+    return {
+        "inputTokens": tokens.input_tokens,
+        "outputTokens": tokens.output_tokens,
+        "totalTokens": tokens.input_tokens + tokens.output_tokens,
+        "cachedInputTokens": tokens.cached_tokens,
+    }
+
+
+def text_start(message_id: str) -> Frame:
+    return {"type": "TEXT_MESSAGE_START", "messageId": message_id, "role": "assistant"}
+
+
+def text_content(message_id: str, delta: str) -> Frame:
+    return {"type": "TEXT_MESSAGE_CONTENT", "messageId": message_id, "delta": delta}
+
+
+def text_end(message_id: str) -> Frame:
+    return {"type": "TEXT_MESSAGE_END", "messageId": message_id}
+
+
+def call_frames(call: ToolCall, message_id: str) -> tuple[Frame, Frame, Frame]:
+    start = {"toolCallId": call.id, "toolCallName": call.name, "parentMessageId": message_id}
+    return (
+        {"type": "TOOL_CALL_START", **start},
+        # An empty delta is no frame; a call without arguments is the empty object.
+        {"type": "TOOL_CALL_ARGS", "toolCallId": call.id, "delta": call.arguments or "{}"},
+        {"type": "TOOL_CALL_END", "toolCallId": call.id},
+    )
+
+
+def call_result(call_id: str, message_id: str, content: str) -> Frame:
+    ids = {"messageId": message_id, "toolCallId": call_id}
+    return {"type": "TOOL_CALL_RESULT", **ids, "content": content, "role": "tool"}
+
+
+def messages(conversation: Sequence[Message], *, settled: bool = True) -> list[Frame]:
+    """A conversation in AG-UI shape, under the ids that the client knows.
+
+    settled: no run is at work on it, so a call without a result will never have one, and says so.
+    """
+    answered = {message.tool_call_id for message in conversation}
+    shaped: list[Frame] = []
+    for message in conversation:
+        shaped.append(_message(message))
+        if settled:
+            shaped += [_no_result(call) for call in message.tool_calls if call.id not in answered]
+    return shaped
+
+
+def _message(message: Message) -> Frame:
+    shape: Frame = {"id": message.id, "role": message.role.value, "content": message.content}
+    if message.tool_calls:
+        shape["toolCalls"] = [_message_call(call) for call in message.tool_calls]
+    if message.role is Role.TOOL:
+        shape["toolCallId"] = message.tool_call_id or ""
+    return shape
+
+
+def _no_result(call: ToolCall) -> Frame:
+    ids = {"id": tool_message_id(call.id), "toolCallId": call.id}
+    return {**ids, "role": "tool", "content": NO_RESULT}
+
+
+def _message_call(call: ToolCall) -> Frame:
+    function = {"name": call.name, "arguments": call.arguments or "{}"}
+    return {"id": call.id, "type": "function", "function": function}
