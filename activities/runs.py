@@ -1,6 +1,5 @@
 """How a run begins and ends: the profile is resolved and frozen, the last word is recorded."""
 
-import json
 from dataclasses import dataclass
 from datetime import timedelta
 from uuid import UUID
@@ -68,7 +67,7 @@ class RunActivities:
             run = await self._frozen.load(input.run_key)
             profile = await self._profile(run)
             frozen = await self._frozen.freeze(
-                run.key, json.dumps(profile_format.dump(profile)), profile.name, profile.executor
+                run.key, profile_format.dump(profile), profile.name, profile.executor
             )
         if frozen is None:
             return None

@@ -120,9 +120,7 @@ def _result(draw: st.DrawFn, run: MadeRun, call: ToolCall) -> None:
     status = draw(st.sampled_from(ToolStatus))
     content = draw(texts)
     event = ToolFinished(call.id, call.name, status, f"tool_{call.id}", None, content)
-    run.conversation.append(
-        Message(event.message_id, Role.TOOL, content, tool_call_id=call.id)
-    )
+    run.conversation.append(Message(event.message_id, Role.TOOL, content, tool_call_id=call.id))
     run.write(event)
 
 

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, TypeAdapter
 
-from domain import agui
 from domain.messages import Role
 from tests.domain.agui_runs import MadeRun, client_of, runs
 
@@ -17,7 +16,9 @@ _ag_event: TypeAdapter[Any] = TypeAdapter(ag.Event)
 
 
 @given(runs(), st.data())
-def test_a_reader_that_comes_back_is_told_exactly_the_rest(run: MadeRun, data: st.DataObject) -> None:
+def test_a_reader_that_comes_back_is_told_exactly_the_rest(
+    run: MadeRun, data: st.DataObject
+) -> None:
     whole = run.frames()
     cut = data.draw(st.integers(0, len(whole)))
     first = whole[:cut]
