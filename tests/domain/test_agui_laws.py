@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, TypeAdapter
 
-from domain import agui
+from domain.events import TurnStarted
 from domain.messages import Role
 from tests.domain.agui_runs import MadeRun, client_of, runs
 
@@ -17,7 +17,9 @@ _ag_event: TypeAdapter[Any] = TypeAdapter(ag.Event)
 
 
 @given(runs(), st.data())
-def test_a_reader_that_comes_back_is_told_exactly_the_rest(run: MadeRun, data: st.DataObject) -> None:
+def test_a_reader_that_comes_back_is_told_exactly_the_rest(
+    run: MadeRun, data: st.DataObject
+) -> None:
     whole = run.frames()
     cut = data.draw(st.integers(0, len(whole)))
     first = whole[:cut]
@@ -46,6 +48,8 @@ def test_everything_that_starts_is_closed_before_the_one_terminal_frame(
 def test_the_final_text_is_right_with_any_deltas_lost(run: MadeRun, data: st.DataObject) -> None:
     client = client_of(run.frames(lost=data.draw(_subsets(run.deltas))))
     assert _said(client.messages.values()) >= _stored(run)
+    superseded = {i.event.supersedes for i in run.items if isinstance(i.event, TurnStarted)}
+    assert not superseded & client.messages.keys()
 
 
 @given(runs(), st.data())
