@@ -62,9 +62,7 @@ class System:
         return await self.look(run)
 
     def handle(self, run: Run) -> WorkflowHandle[Any, AgentRunResult]:
-        return self.client.get_workflow_handle(
-            run_workflow_id(run.key), result_type=AgentRunResult
-        )
+        return self.client.get_workflow_handle(run_workflow_id(run.key), result_type=AgentRunResult)
 
     async def look(self, run: Run) -> Run:
         return await RunStore(self.pool).get_by_key(run.key)

@@ -55,9 +55,7 @@ async def test_a_turn_leaves_one_message_one_event_and_its_usage(pool: Pool) -> 
 
 async def test_a_turn_that_is_done_is_found_not_made_again(pool: Pool) -> None:
     run = await started(pool)
-    done = await TurnStore(pool).complete(
-        run.key, await opened(pool, run.key), completion("hello")
-    )
+    done = await TurnStore(pool).complete(run.key, await opened(pool, run.key), completion("hello"))
     assert await TurnStore(pool).begin(run.key, 1) == done
 
 

@@ -55,7 +55,7 @@ async def test_a_tool_call_runs_and_its_result_is_answered_from(system: System) 
 
 async def test_calls_of_one_turn_each_get_one_result(system: System) -> None:
     run = await system.run(
-        "[[standin: two_calls call=list_files args={} call=memory_search args={\"query\":\"x\"}]]"
+        '[[standin: two_calls call=list_files args={} call=memory_search args={"query":"x"}]]'
     )
     finished = [e for e in await system.events(run) if isinstance(e, ToolFinished)]
     assert sorted(e.name for e in finished) == ["list_files", "memory_search"]
