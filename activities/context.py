@@ -13,17 +13,12 @@ from adapters.postgres.messages import MessageStore
 from adapters.prompts import PROMPTS
 from adapters.settings import Settings
 from adapters.tools.registry import Registry, ToolContext
-from domain.context import Context, ContextInput, build
+from domain.context import NO_MORE_TURNS, ContextInput, Prepared, build
 from domain.errors import NotFound
 from domain.profiles import Profile, SessionType
 from domain.tools import ToolCall, ToolLists, ToolSpec
 
 _REMEMBERED = 2_000  # runs whose frozen part is kept in memory
-
-CLOSING = (
-    "No further tool can be called in this run. Answer now with what there is, and say what is "
-    "missing."
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +70,7 @@ class ContextBuilder:
             self._known.popitem(last=False)
         return bounds
 
-    async def build(self, bounds: Bounds, *, last: bool) -> Context:
+    async def build(self, bounds: Bounds, model: str, *, last: bool) -> Prepared:
         """Window, prompt and tools of the next model call; `last`: it gets no tools."""
         run, profile = bounds.run, bounds.profile
         include_hidden = run.session_type is SessionType.AUTOMATION
@@ -85,6 +80,7 @@ class ContextBuilder:
         return build(
             ContextInput(
                 profile=profile,
+                model=model,
                 prompt=PROMPTS[profile.prompt].text,
                 messages=messages,
                 specs=bounds.specs,
@@ -96,7 +92,7 @@ class ContextBuilder:
                 count=tokens.count,
                 app=run.request.context,
                 include_hidden=include_hidden,
-                closing=CLOSING if last else None,
+                closing=NO_MORE_TURNS if last else None,
             )
         )
 

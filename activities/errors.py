@@ -20,6 +20,4 @@ def translated() -> Generator[None]:
             str(error), type=error.code, next_retry_delay=error.retry_after
         ) from error
     except (NotFound, StaleAttempt) as error:
-        raise ApplicationError(
-            str(error), type=type(error).__name__, non_retryable=True
-        ) from error
+        raise ApplicationError(str(error), type=type(error).__name__, non_retryable=True) from error

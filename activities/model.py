@@ -13,7 +13,7 @@ from activities.context import Bounds, ContextBuilder
 from activities.errors import translated
 from adapters.postgres.turns import Completion, DoneTurn, OpenTurn, TurnStore
 from adapters.stream import EventStream, TextWriter
-from domain.context import Context
+from domain.context import Prepared
 from domain.ids import tool_call_id
 from domain.messages import FinishReason, ModelReply, Usage
 from domain.ports import Model
@@ -76,7 +76,7 @@ class ModelActivities:
 
     async def _call(self, input: ModelTurnInput, bounds: Bounds, opened: OpenTurn) -> DoneTurn:
         publishing = asyncio.create_task(self._stream.publish(input.run_key, [opened.started]))
-        context = await self._context.build(bounds, last=input.last)
+        prepared = await self._context.build(bounds, input.model, last=input.last)
         await publishing
         spoken = Spoken(
             TextWriter(
@@ -88,17 +88,15 @@ class ModelActivities:
             )
         )
         try:
-            reply = await self._model.stream(
-                context.request(bounds.profile, input.model), spoken.on_text
-            )
+            reply = await self._model.stream(prepared.request, spoken.on_text)
         except asyncio.CancelledError:
-            await asyncio.shield(self._keep_partial(input, opened, context, spoken))
+            await asyncio.shield(self._keep_partial(input, opened, prepared, spoken))
             raise
         await spoken.writer.close()
-        return await self._store(input, opened, context, reply, spoken.text)
+        return await self._store(input, opened, prepared, reply, spoken.text)
 
     async def _keep_partial(
-        self, input: ModelTurnInput, opened: OpenTurn, context: Context, spoken: "Spoken"
+        self, input: ModelTurnInput, opened: OpenTurn, prepared: Prepared, spoken: "Spoken"
     ) -> None:
         """Store the text a stopped call had streamed, unless the call is only being moved."""
         await spoken.writer.close()
@@ -106,14 +104,14 @@ class ModelActivities:
         if not spoken.text or details is None or not details.cancel_requested:
             return
         reply = ModelReply("", (), FinishReason.INTERRUPTED, Usage(), input.model)
-        done = await self._store(input, opened, context, reply, spoken.text)
+        done = await self._store(input, opened, prepared, reply, spoken.text)
         await self._stream.publish(input.run_key, [done.completed])
 
     async def _store(
         self,
         input: ModelTurnInput,
         opened: OpenTurn,
-        context: Context,
+        prepared: Prepared,
         reply: ModelReply,
         text: str,
     ) -> DoneTurn:
@@ -128,7 +126,7 @@ class ModelActivities:
             model=reply.model or input.model,
             usage=reply.usage,
             cost_micro_usd=cost_micro_usd(reply.usage, self._prices.get(input.model)),
-            seen=context.seen.document(),
+            seen=prepared.seen.document(),
         )
         return await self._turns.complete(input.run_key, opened, completion)
 

@@ -78,10 +78,7 @@ class ReconcileActivities:
             f"WorkflowType = '{AGENT_RUN}' AND CloseTime > '{since.isoformat()}' AND "
             "ExecutionStatus IN ('Terminated', 'TimedOut', 'Failed', 'Canceled')"
         )
-        keys = [
-            run_key_of(found.id)
-            async for found in self._client.list_workflows(query)
-        ]
+        keys = [run_key_of(found.id) async for found in self._client.list_workflows(query)]
         count = 0
         for key in await self._store.still_active(keys):
             count += await self._end(key, "The run was stopped from outside.")

@@ -11,6 +11,7 @@ from temporalio.exceptions import ApplicationError
 from activities.errors import translated
 from adapters import profile_format
 from adapters.postgres.frozen import FrozenStore, RunContext
+from adapters.postgres.rollouts import RolloutStore
 from adapters.postgres.runs import RunStore
 from adapters.postgres.turns import TurnStore
 from adapters.profiles import ProfileCatalog
@@ -47,6 +48,7 @@ class RunActivities:
         runs: RunStore,
         turns: TurnStore,
         frozen: FrozenStore,
+        rollouts: RolloutStore,
         catalog: ProfileCatalog,
         stream: EventStream,
         settings: Settings,
@@ -54,6 +56,7 @@ class RunActivities:
         self._runs = runs
         self._turns = turns
         self._frozen = frozen
+        self._rollouts = rollouts
         self._catalog = catalog
         self._stream = stream
         self._settings = settings
@@ -91,7 +94,7 @@ class RunActivities:
         name = choose_profile(
             requested=run.request.profile,
             session_profile=run.session_profile,
-            rollouts=await self._frozen.rollouts(),
+            rollouts=[row.rule for row in await self._rollouts.list()],
             owner_id=str(run.owner_id),
             task_type=None,
             session_type=run.session_type,

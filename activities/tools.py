@@ -97,9 +97,7 @@ class ToolActivities:
         raise NotFound(f"There is no tool call {call_id}.")
 
     async def _finish(self, bounds: Bounds, call: ToolCall, result: ToolResult) -> int:
-        event = await self._turns.finish_tool(
-            bounds.run.key, result, _audit(bounds, call, result)
-        )
+        event = await self._turns.finish_tool(bounds.run.key, result, _audit(bounds, call, result))
         if event is not None:
             await self._stream.publish(bounds.run.key, [event])
         return tokens.count(result.content)

@@ -6,7 +6,7 @@ from enum import StrEnum
 class Keyword(StrEnum):
     OWNER_ID = "OwnerId"
     SESSION_ID = "SessionId"
-    RUN_ID = "RunId"
+    RUN_ID = "AgentRunId"  # "RunId" is the engine's own
     EXECUTOR = "Executor"
     PROFILE = "Profile"
     ORIGIN = "Origin"

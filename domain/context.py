@@ -160,9 +160,6 @@ class Prepared:
     request: ModelRequest
     seen: Seen
 
-    def seen_json(self) -> dict[str, Any]:
-        return self.seen.document()
-
 
 Link = Callable[[Draft, ContextInput], Draft]
 

@@ -92,20 +92,19 @@ class FactHistory:
 
 def checked(write: FactWrite) -> FactWrite:
     """The write in its stored form. Raises InvalidInput naming the field."""
-    if not _SCOPE.fullmatch(write.scope):
-        raise InvalidInput("scope", "must be 'global' or 'agent:' and an agent's id")
+    scope = checked_scope(write.scope)
     if not 0 <= write.confidence <= 1:  # NaN too
         raise InvalidInput("confidence", "must be from 0 to 1")
     value = clean(write.value).strip()
     _bound("value", value, MAX_VALUE)
     tags = _tags(write.tags)
-    evidence = tuple(dict.fromkeys(write.evidence))
+    evidence = tuple(dict.fromkeys(clean(id) for id in write.evidence))
     if len(evidence) > MAX_EVIDENCE:
         raise InvalidInput("evidence", f"may name at most {MAX_EVIDENCE} messages")
     for id in evidence:
-        _bound("evidence", clean(id), MAX_MESSAGE_ID)
+        _bound("evidence", id, MAX_MESSAGE_ID)
     key = checked_key(write.key)
-    return replace(write, key=key, value=value, tags=tags, evidence=evidence)
+    return replace(write, key=key, value=value, tags=tags, scope=scope, evidence=evidence)
 
 
 def checked_key(key: str) -> str:
@@ -113,6 +112,13 @@ def checked_key(key: str) -> str:
     key = _SPACE.sub(" ", unicodedata.normalize("NFC", clean(key))).strip()
     _bound("key", key, MAX_KEY)
     return key
+
+
+def checked_scope(scope: str) -> str:
+    """The scope as it is. Raises InvalidInput."""
+    if not _SCOPE.fullmatch(scope):
+        raise InvalidInput("scope", "must be 'global' or 'agent:' and an agent's id")
+    return scope
 
 
 def _tags(tags: Iterable[str]) -> tuple[str, ...]:

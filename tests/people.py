@@ -37,8 +37,8 @@ def new_run(
     )
 
 
-async def accept(pool: Pool, owner: UUID, text: str = "hello", **fields: str) -> Accepted:
-    return await RunStore(pool).accept(new_run(owner, text, **fields))
+async def accept(pool: Pool, owner: UUID, text: str = "hello") -> Accepted:
+    return await RunStore(pool).accept(new_run(owner, text))
 
 
 async def begin(pool: Pool, key: UUID) -> None:

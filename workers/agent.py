@@ -29,6 +29,7 @@ from adapters.postgres.frozen import FrozenStore
 from adapters.postgres.messages import MessageStore
 from adapters.postgres.pool import Pool, create_pool
 from adapters.postgres.reconcile import ReconcileStore
+from adapters.postgres.rollouts import RolloutStore
 from adapters.postgres.runs import RunStore
 from adapters.postgres.turns import TurnStore
 from adapters.prices import load_prices
@@ -91,6 +92,7 @@ def assemble(
             runs=runs,
             turns=turns,
             frozen=frozen,
+            rollouts=RolloutStore(pool),
             catalog=ProfileCatalog(settings.profiles_dir),
             stream=stream,
             settings=settings,

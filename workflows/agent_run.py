@@ -29,7 +29,7 @@ with workflow.unsafe.imports_passed_through():
         ending_of_failure,
         waves,
     )
-    from workflows.options import QUICK, QUICK_LOCAL, model_call, tool_call
+    from workflows.options import model_call, quick, quick_local, tool_call
 
 
 @workflow.defn(name=AGENT_RUN)
@@ -115,8 +115,12 @@ class AgentRunWorkflow:
                 reply = await workflow.execute_activity_method(
                     ModelActivities.turn,
                     ModelTurnInput(self._state.run_key, turn, model, last),
-                    summary=f"model {model}, turn {turn}" + (", last" if last else ""),
-                    **model_call(plan.timing, self._remaining(plan), plan.model_queue),
+                    **model_call(
+                        f"model {model}, turn {turn}" + (", last" if last else ""),
+                        plan.timing,
+                        self._remaining(plan),
+                        plan.model_queue,
+                    ),
                 )
             except ActivityError as error:
                 if is_cancelled_exception(error) or place == len(plan.models):
@@ -145,14 +149,7 @@ class AgentRunWorkflow:
             return await workflow.execute_activity_method(
                 ToolActivities.call,
                 input,
-                summary=f"tool {call.name}",
-                **tool_call(
-                    plan.timing,
-                    self._remaining(plan),
-                    plan.tool_queue,
-                    timeout_s=call.timeout_s,
-                    idempotent=call.idempotent,
-                ),
+                **tool_call(call, plan.timing, self._remaining(plan), plan.tool_queue),
             )
         except ActivityError as error:
             if is_cancelled_exception(error):
@@ -189,9 +186,9 @@ class AgentRunWorkflow:
         """A step that touches only our database: inside the workflow task, or visibly beside it."""
         if self._plan is None or self._plan.placement is Placement.LEAN:
             return await workflow.execute_local_activity_method(
-                method, input, summary=summary, **QUICK_LOCAL
+                method, input, **quick_local(summary)
             )
-        return await workflow.execute_activity_method(method, input, summary=summary, **QUICK)
+        return await workflow.execute_activity_method(method, input, **quick(summary))
 
     def _remaining(self, plan: RunPlan) -> timedelta:
         """Time left before the run's deadline; raises when there is none."""

@@ -7,7 +7,7 @@ from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
     from activities.reconcile import ReconcileActivities, SweepInput
-    from workflows.options import QUICK_LOCAL
+    from workflows.options import quick_local
 
 RECONCILE_ID = "reconcile/runs"
 _OVERLAP = timedelta(seconds=30)
@@ -30,8 +30,7 @@ class ReconcileRunsWorkflow:
             await workflow.execute_local_activity_method(
                 ReconcileActivities.sweep,
                 SweepInput(since - _OVERLAP),
-                summary="compare runs with their workflows",
-                **QUICK_LOCAL,
+                **quick_local("compare runs with their workflows"),
             )
             since = began
             await workflow.sleep(input.every_s, summary="until the next sweep")

@@ -1,7 +1,7 @@
 """A streamed answer put together from its chunks, with the quirks that providers have.
 
 Chunks are read as plain JSON rather than as the SDK's models: building those for every token
-costs more than all the rest of a run (docs/decisions/0005-lean-model-client.md).
+costs more than all the rest of a run (docs/decisions/0007-lean-model-client.md).
 """
 
 import json

@@ -17,8 +17,10 @@ from domain.facts import (
     FoundFact,
     checked,
     checked_key,
+    checked_scope,
     search_patterns,
 )
+from domain.text import clean
 
 _COLUMNS = """id, owner_id, scope, key, value, tags, confidence, evidence, source_run_id,
        created_at, superseded_by, superseded_at, forgotten_at"""
@@ -129,9 +131,10 @@ class FactStore:
         """Put a tombstone on the current fact with this id, or else this key, and account for it.
 
         The same `write_key` again returns what it forgot. Raises NotFound if nothing current
-        answers to it, InvalidInput for a malformed key.
+        answers to it, InvalidInput for a malformed key or scope.
         """
         key = "" if key is None else checked_key(key)
+        scope = checked_scope(scope)
         write_key = _scoped(owner_id, write_key)
         async with self._pool.acquire() as connection, connection.transaction():
             if write_key and (done := await connection.fetchval(_FORGOTTEN_BY, write_key)):
@@ -139,7 +142,7 @@ class FactStore:
             row = await connection.fetchrow(_FORGET, owner_id, fact_id, scope, key)
             if row is None:
                 raise NotFound("nothing is remembered under " + (str(fact_id) if fact_id else key))
-            detail = json.dumps({"fact_id": str(row["id"]), "reason": reason})
+            detail = json.dumps({"fact_id": str(row["id"]), "reason": clean(reason)})
             await connection.execute(_ACCOUNT, owner_id, source_run, write_key, detail)
             return _fact(row)
 
@@ -190,7 +193,7 @@ class FactStore:
         self, owner_id: UUID, session: UUID, ids: Sequence[str]
     ) -> frozenset[str]:
         """Which of these ids are messages of this session."""
-        rows = await self._pool.fetch(_KNOWN_MESSAGES, owner_id, session, list(ids))
+        rows = await self._pool.fetch(_KNOWN_MESSAGES, owner_id, session, [clean(id) for id in ids])
         return frozenset(row["id"] for row in rows)
 
 

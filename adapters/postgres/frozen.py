@@ -9,7 +9,7 @@ from adapters.postgres.runs import request_of
 from domain.errors import NotFound
 from domain.events import RunStatus
 from domain.messages import Origin
-from domain.profiles import Rollout, SessionType
+from domain.profiles import SessionType
 from domain.runs import RunRequest
 
 _LOAD = """
@@ -20,9 +20,6 @@ SELECT r.id, r.owner_id, r.session_id, r.run_id, r.origin, r.status, r.request, 
              ORDER BY m.seq) AS user_message_ids
 FROM runs r JOIN sessions s ON s.id = r.session_id JOIN users u ON u.id = r.owner_id
 WHERE r.id = $1
-"""
-_ROLLOUTS = """
-SELECT id, profile, percentage, owner_id, task_type FROM rollouts ORDER BY priority, created_at
 """
 _FREEZE = """
 UPDATE runs SET status = 'running', started_at = COALESCE(started_at, now()),
@@ -78,20 +75,6 @@ class FrozenStore:
             session_type=SessionType(row["session_type"]),
             locale=row["locale"],
             timezone=row["timezone"],
-        )
-
-    @reconnecting
-    async def rollouts(self) -> tuple[Rollout, ...]:
-        """The operator's rules, first match first."""
-        return tuple(
-            Rollout(
-                id=str(row["id"]),
-                profile=row["profile"],
-                percentage=row["percentage"],
-                owner_id=str(row["owner_id"]) if row["owner_id"] else None,
-                task_type=row["task_type"],
-            )
-            for row in await self._pool.fetch(_ROLLOUTS)
         )
 
     @reconnecting

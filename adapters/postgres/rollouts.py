@@ -7,6 +7,7 @@ from uuid import UUID
 from adapters.postgres.pool import Pool, Row, reconnecting
 from domain.errors import InvalidInput, NotFound
 from domain.profiles import Rollout
+from domain.text import clean
 
 _COLUMNS = "id, priority, owner_id, task_type, percentage, profile, created_by, created_at"
 
@@ -57,7 +58,13 @@ class RolloutStore:
         if not -(2**31) <= priority < 2**31:
             raise InvalidInput("priority", "is out of range")
         row = await self._pool.fetchrow(
-            _ADD, priority, owner_id, task_type, percentage, profile, created_by
+            _ADD,
+            priority,
+            owner_id,
+            task_type and clean(task_type),
+            percentage,
+            clean(profile),
+            created_by,
         )
         return _row(row)
 

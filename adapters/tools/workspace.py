@@ -24,7 +24,7 @@ MAX_FILE_BYTES = 1_000_000
 MAX_WORKSPACE_BYTES = 50_000_000
 MAX_FILES = 1_000
 MAX_DEPTH = 12
-MAX_LINE = 8_192  # characters; the rest of a longer line is read as the next one
+MAX_LINE = 4_000  # characters; the rest of a longer line is read as the next one
 _UNFINISHED = ".varve-unfinished-"  # a write that has not been given its name
 
 _OURS = {

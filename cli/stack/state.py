@@ -71,10 +71,11 @@ class State:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
                 file.seek(0)
+                holder = file.read().strip()
                 raise StackError(
                     "state folder",
-                    f"{self.folder} is in use by another `varve up` (process {file.read().strip()})",
-                    remedy="use that one, stop it with Ctrl-C, or start with another --state folder",
+                    f"{self.folder} is in use by another `varve up`, process {holder}",
+                    remedy="use that one, stop it with Ctrl-C, or choose another: --state FOLDER",
                 ) from error
             file.truncate(0)
             file.write(f"{os.getpid()}\n")

@@ -1,0 +1,1 @@
+"""What things cost, measured on the machine at hand. Figures, never verdicts."""

@@ -1,0 +1,32 @@
+"""`varve`: the command line. One file per command; this one only brings them together."""
+
+import asyncio
+from pathlib import Path
+
+import typer
+from dotenv import load_dotenv
+
+from cli import chat, doctor, health, keys, up, where
+from cli.output import console, failures
+from cli.stack import migrate as migrations
+
+app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False)
+app.add_typer(up.app)
+app.add_typer(doctor.app)
+app.add_typer(health.app)
+app.add_typer(chat.app)
+app.add_typer(keys.user_app, name="user")
+app.add_typer(keys.key_app, name="key")
+
+
+@app.callback()
+def main() -> None:
+    """A self-hosted runtime for agents that must not lose anything."""
+    load_dotenv(Path(".env"))  # what the environment says already wins
+
+
+@app.command()
+def migrate(state: where.StateOption = where.DEFAULT_STATE) -> None:
+    """Bring the database up to date; several at once are safe."""
+    with failures():
+        console.print(asyncio.run(migrations.migrate(where.database_url(state))) or "Up to date.")

@@ -1,0 +1,131 @@
+"""Commands that look at one database, as a shell would call them."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.doctor import Health, examine
+from cli.stack.ports import free_port
+
+
+class Shell:
+    """Runs `varve …` in a folder with an environment."""
+
+    def __init__(self, folder: Path, **env: str) -> None:
+        self._folder = folder
+        clean = {k: v for k, v in os.environ.items() if not k.startswith("VARVE_")}
+        self._env = {**clean, **env}
+
+    def __call__(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
+        argv = [Path(sys.executable).parent / "varve", *arguments]
+        return subprocess.run(
+            argv, cwd=self._folder, env=self._env, capture_output=True, text=True, timeout=60
+        )
+
+    def json(self, *arguments: str) -> Any:
+        done = self(*arguments, "--json")
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+
+@pytest.fixture
+def varve(tmp_path: Path, database_url: str) -> Shell:
+    return Shell(tmp_path, VARVE_DATABASE_URL=database_url)
+
+
+def test_a_key_s_life(varve: Shell) -> None:
+    varve.json("user", "add", "ada", "--role", "operator", "--timezone", "Europe/London")
+    (user,) = varve.json("user", "list")
+    assert (user["name"], user["role"], user["timezone"]) == ("ada", "operator", "Europe/London")
+
+    made = varve.json("key", "create", "ada", "--scope", "runs:read", "--days", "3")
+    assert made["key"].startswith(f"vk_{made['prefix']}_")
+    assert (made["scopes"], made["loopback_only"]) == ("runs:read", False)
+
+    (listed,) = varve.json("key", "list", "--user", "ada")
+    assert "key" not in listed
+    (revoked,) = varve.json("key", "revoke", made["prefix"])
+    assert revoked["revoked_at"]
+
+
+def test_a_new_key_is_alone_on_standard_output(varve: Shell) -> None:
+    varve("user", "add", "ada")
+    done = varve("key", "create", "ada")
+    assert done.stdout.startswith("vk_")
+    assert len(done.stdout.split()) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["key", "create", "nobody"], "no such user"),
+        (["key", "revoke", "nothing"], "no key nothing"),
+        (["user", "add", "ada", "--timezone", "Mars/Olympus"], "not a time zone"),
+    ],
+)
+def test_a_mistake_is_told_in_words(varve: Shell, arguments: list[str], words: str) -> None:
+    done = varve(*arguments)
+    assert done.returncode == 1
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_migrating_twice_is_harmless(varve: Shell) -> None:
+    assert varve("migrate").returncode == 0
+    assert varve("migrate").returncode == 0
+
+
+def test_without_any_stack_a_command_says_how_to_get_one(tmp_path: Path) -> None:
+    for arguments in (["migrate"], ["user", "list"], ["chat", "--message", "hi"]):
+        done = Shell(tmp_path)(*arguments)
+        assert done.returncode == 1
+        assert "make up" in done.stderr
+
+
+def test_the_file_env_is_read_and_the_environment_wins(tmp_path: Path, database_url: str) -> None:
+    (tmp_path / ".env").write_text(f"VARVE_DATABASE_URL={database_url}\n")
+    assert Shell(tmp_path).json("user", "list") == []
+    away = f"postgresql://postgres@127.0.0.1:{free_port()}/x"
+    assert Shell(tmp_path, VARVE_DATABASE_URL=away)("migrate").returncode == 1
+
+
+def test_the_doctor_finds_nothing_wrong_where_nothing_runs(tmp_path: Path) -> None:
+    found = {each["part"]: each for each in Shell(tmp_path).json("doctor")}
+    assert found["services"]["health"] == "idle"
+    assert found["PostgreSQL binary"]["health"] == "ok"
+
+
+async def test_the_doctor_tells_the_healthy_from_the_sick(
+    tmp_path: Path,
+    database_url: str,
+    redis_url: str,
+    temporal_address: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    nobody = f"http://127.0.0.1:{free_port()}"
+    monkeypatch.setenv("VARVE_DATABASE_URL", database_url)
+    monkeypatch.setenv("VARVE_REDIS_URL", redis_url)
+    monkeypatch.setenv("VARVE_TEMPORAL_ADDRESS", temporal_address)
+    monkeypatch.setenv("VARVE_RUN_QUEUE", "a-queue-nobody-serves")
+    monkeypatch.setenv("VARVE_MODEL_BASE_URL", f"{nobody}/v1")
+    monkeypatch.setenv("VARVE_API_URL", nobody)
+    found = {each.part: each for each in await examine(tmp_path)}
+    healthy = ["database", "migrations", "Redis", "Temporal", "settings"]
+    sick = ["worker", "model endpoint", "API"]
+    assert [found[part].health for part in healthy] == [Health.OK] * len(healthy), found
+    assert [found[part].health for part in sick] == [Health.WRONG] * len(sick), found
+    assert all(found[part].remedy for part in sick)
+
+
+async def test_the_doctor_names_a_misspelt_variable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VARVE_DATABSE_URL", "x")
+    last = (await examine(tmp_path))[-1]
+    assert last.health is Health.WRONG
+    assert "VARVE_DATABSE_URL" in last.found
