@@ -49,6 +49,7 @@ async def test_a_terminated_workflow_fails_its_run_and_frees_the_session(system:
         ReconcileRunsInput(0.2),
         id=f"reconcile-test/{uuid4().hex}",
         task_queue=system.settings.run_queue,
+        task_timeout=timedelta(seconds=3),
     )
     run = await system.start("[[standin: first_delay_ms=30000]]", thread_id="t")
     await system.handle(run).terminate("an operator said so")
