@@ -8,15 +8,9 @@ from temporalio.client import WorkflowHistory
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.worker import Replayer
 
-from domain.ids import AGENT_RUN
 from tests.replay.corpus import FOLDER
+from tests.replay.mutants import FinishesFirst, SkipsEverything
 from workers.agent import STRICT_SANDBOX, WORKFLOWS
-
-with workflow.unsafe.imports_passed_through():
-    from activities.runs import FinishInput, RunActivities
-    from domain.events import RunStatus
-    from domain.runs import AgentRunInput, Ending
-    from workflows.options import quick_local
 
 HISTORIES = sorted(FOLDER.glob("*.json"))
 
@@ -48,28 +42,6 @@ def test_the_corpus_has_each_way_a_run_can_go() -> None:
 @pytest.mark.parametrize("path", HISTORIES, ids=lambda path: path.stem)
 async def test_replays(path: Path) -> None:
     await replayer(*WORKFLOWS).replay_workflow(history(path))
-
-
-@workflow.defn(name=AGENT_RUN)
-class FinishesFirst:
-    """The run with its order broken on purpose: the end is recorded before anything is said."""
-
-    @workflow.run
-    async def run(self, input: AgentRunInput) -> None:
-        await workflow.execute_local_activity_method(
-            RunActivities.finish,
-            FinishInput(input.run_key, Ending(RunStatus.COMPLETED)),
-            **quick_local("end"),
-        )
-
-
-@workflow.defn(name=AGENT_RUN)
-class SkipsEverything:
-    """A run that does nothing at all."""
-
-    @workflow.run
-    async def run(self, input: AgentRunInput) -> None:
-        return
 
 
 @pytest.mark.parametrize("mutation", [FinishesFirst, SkipsEverything])
