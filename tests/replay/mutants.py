@@ -3,7 +3,7 @@
 from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
-    from activities.runs import FinishInput, RunActivities
+    from activities.runs import BeginInput, FinishInput, RunActivities
     from domain.events import RunStatus
     from domain.ids import AGENT_RUN
     from domain.runs import AgentRunInput, Ending
@@ -11,11 +11,14 @@ with workflow.unsafe.imports_passed_through():
 
 
 @workflow.defn(name=AGENT_RUN)
-class FinishesFirst:
-    """The run with its order broken on purpose: the end is recorded before anything is said."""
+class EndsBeforeItSpeaks:
+    """The run with two steps swapped: the end is recorded before anything is said."""
 
     @workflow.run
     async def run(self, input: AgentRunInput) -> None:
+        await workflow.execute_local_activity_method(
+            RunActivities.begin, BeginInput(input.run_key), **quick_local("begin")
+        )
         await workflow.execute_local_activity_method(
             RunActivities.finish,
             FinishInput(input.run_key, Ending(RunStatus.COMPLETED)),
