@@ -1,20 +1,10 @@
 """A deployment may make every step visible, or split the queues: the run stays the same run."""
 
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from uuid import uuid4
 
 from domain.events import RunStatus
 from domain.runs import Placement
-from tests.fixtures_worker import System, serving
-
-
-@asynccontextmanager
-async def elsewhere(system: System, **changes: object) -> AsyncGenerator[System]:
-    """The same system under other settings, served by a worker of its own."""
-    config = system.settings.model_copy(update={"run_queue": uuid4().hex, **changes})
-    async with serving(config, system.client, system.pool, max_cached_workflows=0) as stream:
-        yield System(config, system.client, system.pool, stream, system.owner)
+from tests.fixtures_worker import System, elsewhere
 
 
 async def types(system: System, name: str) -> list[str]:
