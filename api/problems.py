@@ -11,7 +11,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
-from temporalio.service import RPCError
+from temporalio.service import RPCError, RPCStatusCode
 
 from adapters.postgres.pool import LOST
 from domain.errors import InvalidInput, NotFound, RunConflict, SessionBusy
@@ -20,6 +20,12 @@ _log = structlog.get_logger(__name__)
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_S = 2
+_AWAY = (
+    RPCStatusCode.UNAVAILABLE,
+    RPCStatusCode.DEADLINE_EXCEEDED,
+    RPCStatusCode.CANCELLED,
+    RPCStatusCode.RESOURCE_EXHAUSTED,
+)
 _SLUGS = {404: "not-found", 405: "method-not-allowed", 413: "too-large"}
 
 
@@ -89,7 +95,7 @@ def of(error: Exception) -> Problem:
                 str(error.detail),
                 headers=dict(error.headers or {}),
             )
-        case RPCError():
+        case RPCError() if error.status in _AWAY:
             return unavailable("The workflow engine can't be reached. Try again.")
         case _ if isinstance(error, LOST):
             return unavailable("The database can't be reached. Try again.")
@@ -117,8 +123,10 @@ def response(problem: Problem) -> JSONResponse:
 
 async def _handle(request: Request, error: Exception) -> JSONResponse:
     problem = of(error)
-    if problem.status >= 500:
-        _log.error("request_failed", path=request.url.path, status=problem.status, exc_info=error)
+    if problem.status == 500:
+        _log.error("request_failed", path=request.url.path, exc_info=error)
+    elif problem.status > 500:
+        _log.warning("request_refused", path=request.url.path, error=repr(error))
     return response(problem)
 
 

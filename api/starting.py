@@ -9,7 +9,6 @@ from temporalio.service import RPCError
 from activities.reconcile import LOST, workflow_status
 from activities.start import start_run
 from adapters.postgres.runs import Accepted
-from api.problems import unavailable
 from api.state import Services
 from domain.errors import NotFound, SessionBusy
 from domain.events import RunStatus
@@ -24,8 +23,8 @@ _GRACE = timedelta(seconds=3)
 async def start(services: Services, new: NewRun) -> tuple[Run, bool]:
     """Accept and start a run, or find it if it is known; (run, whether it is new).
 
-    Raises SessionBusy, RunConflict, InvalidInput, and a 503 when the engine can't be reached; the
-    acceptance is then withdrawn, so the same request may simply be sent again.
+    Raises SessionBusy, RunConflict, InvalidInput, and RPCError when the engine can't be reached;
+    the acceptance is then withdrawn, so the same request may simply be sent again.
     """
     accepted = await _accept(services, new)
     run = accepted.run
@@ -35,10 +34,10 @@ async def start(services: Services, new: NewRun) -> tuple[Run, bool]:
     try:
         await start_run(services.temporal, run, services.settings.run_queue)
     except (RPCError, OSError) as error:
-        _log.warning("engine_unreachable", run_key=str(run.key), error=repr(error))
+        _log.warning("run_not_started", run_key=str(run.key), error=repr(error))
         if await services.runs.withdraw(run.key):
             await services.stream.forget(run.key)
-            raise unavailable("The workflow engine can't be reached. Try again.") from error
+            raise
     return run, True
 
 

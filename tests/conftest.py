@@ -19,10 +19,11 @@ from cli.stack.migrate import migrate
 from cli.stack.postgres import FOR_TESTS, Postgres, connection
 from cli.stack.temporal import Temporal
 from cli.stack.valkey import Valkey
+from tests.fixtures_api import api
 from tests.fixtures_standin import standin
 from tests.fixtures_worker import system
 
-__all__ = ["standin", "system"]
+__all__ = ["api", "standin", "system"]
 
 
 @pytest.fixture(scope="session")

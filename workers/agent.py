@@ -165,6 +165,7 @@ async def ensure_reconciler(client: Client, settings: Settings) -> None:
         task_queue=settings.run_queue,
         id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
         id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
+        task_timeout=timedelta(seconds=3),
         static_summary="mends runs whose row and workflow disagree",
     )
 

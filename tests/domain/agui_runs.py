@@ -124,6 +124,9 @@ def _result(draw: st.DrawFn, run: MadeRun, call: ToolCall) -> None:
     run.write(event)
 
 
+_NAMED_BY = {"TEXT_MESSAGE": "messageId", "TOOL_CALL": "toolCallId", "STEP": "stepName"}
+
+
 @dataclass
 class Client:
     """What an AG-UI client holds; applies frames as @ag-ui/client does."""
@@ -134,38 +137,39 @@ class Client:
 
     def apply(self, frame: Frame) -> None:
         assert self.terminal is None, "a frame after the last one"
+        kind, _, verb = frame["type"].rpartition("_")
+        if kind in _NAMED_BY:
+            self._track(f"{kind} {frame[_NAMED_BY[kind]]}", verb)
         match frame["type"]:
             case "MESSAGES_SNAPSHOT":
                 self.messages = {m["id"]: dict(m) for m in frame["messages"]}
             case "TEXT_MESSAGE_START":
-                self._open(f"text {frame['messageId']}")
                 self._message(frame["messageId"], "assistant")
             case "TEXT_MESSAGE_CONTENT":
-                assert f"text {frame['messageId']}" in self.open
                 self.messages[frame["messageId"]]["content"] += frame["delta"]
-            case "TEXT_MESSAGE_END":
-                self.open.remove(f"text {frame['messageId']}")
             case "TOOL_CALL_START":
-                self._open(f"call {frame['toolCallId']}")
                 parent = self._message(frame["parentMessageId"], "assistant")
                 parent.setdefault("toolCalls", []).append(frame["toolCallId"])
-            case "TOOL_CALL_END":
-                self.open.remove(f"call {frame['toolCallId']}")
             case "TOOL_CALL_RESULT":
                 self._message(frame["messageId"], "tool")["content"] = frame["content"]
-            case "STEP_STARTED":
-                self._open(f"step {frame['stepName']}")
-            case "STEP_FINISHED":
-                self.open.remove(f"step {frame['stepName']}")
             case "RUN_FINISHED" | "RUN_ERROR":
                 assert not self.open
                 self.terminal = frame
             case _:
                 pass
 
-    def _open(self, what: str) -> None:
-        assert what not in self.open
-        self.open.add(what)
+    def _track(self, what: str, verb: str) -> None:
+        """Nothing is opened twice at once; only what is open goes on or ends."""
+        match verb:
+            case "START" | "STARTED":
+                assert what not in self.open
+                self.open.add(what)
+            case "END" | "FINISHED":
+                self.open.remove(what)
+            case "RESULT":
+                assert what not in self.open
+            case _:
+                assert what in self.open
 
     def _message(self, id: str, role: str) -> dict[str, Any]:
         return self.messages.setdefault(id, {"id": id, "role": role, "content": ""})

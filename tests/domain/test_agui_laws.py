@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, TypeAdapter
 
+from domain.events import TurnStarted
 from domain.messages import Role
 from tests.domain.agui_runs import MadeRun, client_of, runs
 
@@ -47,6 +48,8 @@ def test_everything_that_starts_is_closed_before_the_one_terminal_frame(
 def test_the_final_text_is_right_with_any_deltas_lost(run: MadeRun, data: st.DataObject) -> None:
     client = client_of(run.frames(lost=data.draw(_subsets(run.deltas))))
     assert _said(client.messages.values()) >= _stored(run)
+    superseded = {i.event.supersedes for i in run.items if isinstance(i.event, TurnStarted)}
+    assert not superseded & client.messages.keys()
 
 
 @given(runs(), st.data())
