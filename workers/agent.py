@@ -86,6 +86,7 @@ def assemble(
             frozen=frozen,
             rollouts=RolloutStore(pool),
             catalog=ProfileCatalog(settings.profiles_dir),
+            context=context,
             stream=stream,
             settings=settings,
         ),

@@ -25,8 +25,8 @@ from domain.ids import run_workflow_id
 from domain.messages import Message, ModelRequest, Role
 from domain.runs import NewRun, RunRequest
 
-TOOLS = ("memory_search", "list_files")
-"""One that only reads the database, one that has a process to itself for a moment."""
+TOOLS = {"memory_search": '{"query":"layers"}', "list_files": "{}"}
+"""Name and arguments. One only reads the database, one is an activity of its own."""
 _RESULTS = {"memory_search": '{"items": []}', "list_files": "[no files]"}
 
 
@@ -37,10 +37,8 @@ def plain(tokens: int) -> str:
 
 def tooled(tokens: int) -> str:
     """A message that it answers with tokens and two tool calls, then with tokens again."""
-    search, files = TOOLS
-    return (
-        f'[[standin: tokens={tokens} call={search} args={{"query":"layers"}} call={files} args={{}}]]'
-    )
+    search, files = (f"call={name} args={arguments}" for name, arguments in TOOLS.items())
+    return f"[[standin: tokens={tokens} {search} {files}]]"
 
 
 @dataclass(frozen=True, slots=True)
