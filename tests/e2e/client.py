@@ -249,9 +249,9 @@ def assert_orderly(reader: Reader) -> None:
 
 async def assert_all_agree(run: Reader, *others: Reader) -> None:
     """Each reader kept order and shows exactly the conversation that PostgreSQL has."""
+    readers = [await reader.done() for reader in (run, *others)]
     stored = await run.client.history(run)
-    for reader in (run, *others):
-        await reader.done()
+    for reader in readers:
         assert_orderly(reader)
         assert shown(reader.frames) == stored
         run.client.stack.tally.conversations += 1

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from tests.e2e.client import Client, Reader, assert_all_agree, shown
-from tests.e2e.stack import Stack, parsed
+from tests.e2e.stack import Stack, parsed, until
 
 pytestmark = pytest.mark.anyio
 
@@ -190,8 +190,6 @@ def _of(reader: Reader, type: str) -> int:
 
 async def _written(stack: Stack, run: Reader, words: int) -> None:
     """Wait until the model server has sent this many words of the run's answer."""
-    from tests.e2e.stack import until
-
     assert run.body is not None
     asked = run.body["messages"][-1]["content"]
 
