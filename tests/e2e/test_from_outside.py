@@ -1,7 +1,8 @@
 """What people and operators do to a run from outside, and an engine that is not there."""
 
 import asyncio
-from uuid import uuid4
+from typing import Any
+from uuid import UUID, uuid4
 
 import pytest
 
@@ -9,6 +10,7 @@ from adapters.postgres.pool import create_pool
 from adapters.postgres.runs import RunStore
 from cli.stack.binaries import script
 from domain.ids import run_key, run_workflow_id
+from domain.runs import NewRun
 from tests.e2e.client import Client, Reader, assert_all_agree, shown
 from tests.e2e.stack import Stack, until
 from tests.fixtures_api import run_input
@@ -126,13 +128,19 @@ async def test_a_run_whose_api_died_before_starting_it_is_started(
     stack: Stack, client: Client
 ) -> None:
     """The row is there and the workflow is not, as after kill -9 between the two."""
+    body = run_input("Here I am.", thread_id=f"thread-{uuid4().hex}")
     pool = await create_pool(stack.settings.database_url, max_size=1)
-    new = new_run(await stack.owner(), "Here I am.", thread_id=f"thread-{uuid4().hex}")
-    await RunStore(pool).accept(new)
+    await RunStore(pool).accept(_asked(await stack.owner(), body))
     await pool.close()
     stack.tally.runs += 1
     stack.tally.faults["start lost"] += 1
-    await assert_all_agree(Reader(client, new.run_id, {"threadId": new.thread_id}).start())
+    await assert_all_agree(Reader(client, body["runId"], body).start())
+
+
+def _asked(owner: UUID, body: dict[str, Any]) -> NewRun:
+    message = body["messages"][0]
+    ids = {"thread_id": body["threadId"], "run_id": body["runId"], "message_id": message["id"]}
+    return new_run(owner, message["content"], **ids)
 
 
 async def _is_free(client: Client, ended: Reader) -> None:
