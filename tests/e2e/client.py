@@ -14,7 +14,7 @@ from uuid import uuid4
 
 import httpx2
 
-from tests.e2e.stack import PATIENCE_S, Stack, until
+from tests.e2e.stack import PATIENCE_S, Tally, until
 from tests.fixtures_api import run_input
 
 ENDS = ("RUN_FINISHED", "RUN_ERROR")
@@ -146,11 +146,11 @@ async def events(response: httpx2.Response) -> AsyncGenerator[Event]:
 class Client:
     """An API key and a connection pool."""
 
-    def __init__(self, stack: Stack) -> None:
-        self.stack = stack
+    def __init__(self, api_url: str, key: str, tally: Tally) -> None:
+        self.tally = tally
         self.http = httpx2.AsyncClient(
-            base_url=stack.api_url,
-            headers={"authorization": f"Bearer {stack.key}"},
+            base_url=api_url,
+            headers={"authorization": f"Bearer {key}"},
             timeout=httpx2.Timeout(30.0, read=PATIENCE_S),
             limits=httpx2.Limits(max_connections=1_000, max_keepalive_connections=0),
         )
@@ -159,7 +159,7 @@ class Client:
     def post(self, text: str, *, thread_id: str | None = None, **members: Any) -> Reader:
         """Say this in a session (a new one if none is named) and follow the answer."""
         body = run_input(text, thread_id=thread_id or f"thread-{uuid4().hex}", **members)
-        self.stack.tally.runs += 1
+        self.tally.runs += 1
         return self._reader(Reader(self, body["runId"], body)).start()
 
     def follow(self, run: Reader, *, take: int | None = None) -> Reader:
@@ -192,7 +192,7 @@ class Client:
         return await self.get(f"/runs/{run.run_id}")
 
     async def close(self) -> None:
-        tally = self.stack.tally
+        tally = self.tally
         for reader in self._readers:
             tally.readers += 1
             tally.reconnects += max(0, reader.connections - 1)
@@ -254,4 +254,4 @@ async def assert_all_agree(run: Reader, *others: Reader) -> None:
     for reader in readers:
         assert_orderly(reader)
         assert shown(reader.frames) == stored
-        run.client.stack.tally.conversations += 1
+        run.client.tally.conversations += 1

@@ -13,8 +13,12 @@ _TALLY = pytest.StashKey[Tally]()
 
 
 @pytest.fixture(scope="session")
-async def running(request: pytest.FixtureRequest) -> AsyncGenerator[Stack]:
-    tally = request.config.stash[_TALLY] = Tally()
+def tally(request: pytest.FixtureRequest) -> Tally:
+    return request.config.stash.setdefault(_TALLY, Tally())
+
+
+@pytest.fixture(scope="session")
+async def running(tally: Tally) -> AsyncGenerator[Stack]:
     with TemporaryDirectory(prefix="varve-e2e-", ignore_cleanup_errors=True) as folder:
         Path(folder).chmod(0o755)
         stack = Stack(Path(folder), tally)
@@ -33,7 +37,7 @@ async def stack(running: Stack) -> Stack:
 
 @pytest.fixture
 async def client(stack: Stack) -> AsyncGenerator[Client]:
-    client = Client(stack)
+    client = Client(stack.api_url, stack.key, stack.tally)
     yield client
     await client.close()
 

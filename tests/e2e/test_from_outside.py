@@ -155,7 +155,7 @@ async def _is_free(client: Client, ended: Reader) -> None:
         return response.status_code == 202
 
     await until(accepted, "the session is free", FREE_WITHIN_S)
-    client.stack.tally.runs += 1
+    client.tally.runs += 1
     await assert_all_agree(Reader(client, body["runId"], body).start())
 
 
