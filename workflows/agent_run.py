@@ -78,7 +78,12 @@ class AgentRunWorkflow:
     async def _until_done(self) -> Ending:
         """Converse until there is an end, or until somebody says stop."""
         work = asyncio.create_task(self._converse())
-        await workflow.wait_condition(lambda: work.done() or self._interrupted is not None)
+        try:
+            await workflow.wait_condition(lambda: work.done() or self._interrupted is not None)
+        except asyncio.CancelledError:  # of the whole workflow: what was said is kept first
+            work.cancel()
+            await asyncio.gather(work, return_exceptions=True)
+            raise
         if self._interrupted is not None and not work.done():
             work.cancel()
         try:
