@@ -38,9 +38,7 @@ def plain(tokens: int) -> str:
 def tooled(tokens: int) -> str:
     """A message that it answers with tokens and two tool calls, then with tokens again."""
     search, files = TOOLS
-    return (
-        f'[[standin: tokens={tokens} call={search} args={{"query":"layers"}} call={files} args={{}}]]'
-    )
+    return f'[[standin: tokens={tokens} call={search} args={{"query":"layers"}} call={files} args={{}}]]'
 
 
 @dataclass(frozen=True, slots=True)
