@@ -90,6 +90,7 @@ class LiveHub:
         self._places: dict[str, str] = {}  # stream key → id after which the loop reads
         self._wake_key = f"hub:{uuid4()}:wake"
         self._wake_place = _BEGINNING
+        self._stopping = False
         self.connected = True
 
     @asynccontextmanager
@@ -98,6 +99,7 @@ class LiveHub:
         try:
             yield self
         finally:
+            self._stopping = True  # the client may take a cancel for a timeout and swallow it
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -147,7 +149,7 @@ class LiveHub:
 
     async def _follow(self) -> None:
         pause_s = _PAUSE_S[0]
-        while True:
+        while not self._stopping:
             asked = {**self._places, self._wake_key: self._wake_place}
             try:
                 read = await self._redis.xread(asked, count=_PAGE, block=_BLOCK_MS)
