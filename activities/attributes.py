@@ -1,6 +1,7 @@
 """Search attributes of a run, set when it is started and when it ends."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from temporalio.common import (
     SearchAttributeKey,
@@ -32,9 +33,9 @@ def at_start(run: Run) -> TypedSearchAttributes:
     )
 
 
-def at_end(ended: Ended, plan: RunPlan | None) -> list[SearchAttributeUpdate]:
+def at_end(ended: Ended, plan: RunPlan | None) -> list[SearchAttributeUpdate[Any]]:
     """What is known when it is over and was not before."""
-    updates: list[SearchAttributeUpdate] = [
+    updates: list[SearchAttributeUpdate[Any]] = [
         SearchAttributeKey.for_keyword(Keyword.RUN_STATUS).value_set(ended.status),
         SearchAttributeKey.for_int(COST_MICRO_USD).value_set(ended.cost_micro_usd),
     ]

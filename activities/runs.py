@@ -1,13 +1,13 @@
 """How a run begins and ends: the profile is resolved and frozen, the last word is recorded."""
 
-import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from uuid import UUID
 
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
+from activities.context import ContextBuilder
 from activities.errors import translated
 from adapters import profile_format
 from adapters.postgres.frozen import FrozenStore, RunContext
@@ -50,6 +50,7 @@ class RunActivities:
         frozen: FrozenStore,
         rollouts: RolloutStore,
         catalog: ProfileCatalog,
+        context: ContextBuilder,
         stream: EventStream,
         settings: Settings,
     ) -> None:
@@ -58,6 +59,7 @@ class RunActivities:
         self._frozen = frozen
         self._rollouts = rollouts
         self._catalog = catalog
+        self._context = context
         self._stream = stream
         self._settings = settings
 
@@ -68,12 +70,13 @@ class RunActivities:
             run = await self._frozen.load(input.run_key)
             profile = await self._profile(run)
             frozen = await self._frozen.freeze(
-                run.key, json.dumps(profile_format.dump(profile)), profile.name, profile.executor
+                run.key, profile_format.dump(profile), profile.name, profile.executor
             )
         if frozen is None:
             return None
         kept, started_at = frozen
         profile = profile_format.read(kept).profile
+        self._context.remember(replace(run, profile=kept, began_at=started_at), profile)
         settings = self._settings
         return RunPlan(
             profile=profile.name,

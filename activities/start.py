@@ -11,6 +11,8 @@ from domain.ids import AGENT_RUN, run_workflow_id
 from domain.runs import AgentRunInput, Run
 
 _RPC_TIMEOUT = timedelta(seconds=5)
+TASK_TIMEOUT = timedelta(seconds=5)
+"""A worker that dies in the middle of a workflow task is waited for this long, not ten seconds."""
 
 
 async def start_run(client: Client, run: Run, queue: str) -> None:
@@ -28,6 +30,7 @@ async def start_run(client: Client, run: Run, queue: str) -> None:
             id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE_FAILED_ONLY,
             search_attributes=at_start(run),
             static_summary=f"{run.origin} run {run.run_id} in session {run.thread_id}"[:200],
+            task_timeout=TASK_TIMEOUT,
             rpc_timeout=_RPC_TIMEOUT,
         )
     except WorkflowAlreadyStartedError:

@@ -16,7 +16,8 @@ from domain.tools import Denier, ToolList
 class Placement(StrEnum):
     """Where the steps that only touch our database run.
 
-    lean: inside the workflow task, as local activities (fewer events, faster).
+    lean: inside the workflow task, as local activities, or with their neighbour (fewer events,
+    faster).
     ordinary: each as an activity of its own (every step visible in the Temporal UI, slower).
     """
 
@@ -122,13 +123,23 @@ class CallRef:
 
 
 @dataclass(frozen=True, slots=True)
+class Ended:
+    """How a run did end: not always as asked, when it had ended before."""
+
+    status: RunStatus
+    cost_micro_usd: int
+
+
+@dataclass(frozen=True, slots=True)
 class TurnResult:
-    """What a model turn left behind: a message id and what to do next."""
+    """What a model turn left behind: a message id and what to do next. `ended`: nothing, the run
+    ended with it."""
 
     message_id: str
     calls: tuple[CallRef, ...]
     finish_reason: str
     over_cost: bool = False  # the run has spent its max_cost_usd
+    ended: Ended | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,14 +150,6 @@ class Ending:
     code: str | None = None
     message: str | None = None
     limit: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """How a run did end: not always as asked, when it had ended before."""
-
-    status: RunStatus
-    cost_micro_usd: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,6 +115,14 @@ async def serving(
         yield stream
 
 
+@contextlib.asynccontextmanager
+async def elsewhere(system: System, **changes: object) -> AsyncGenerator[System]:
+    """The same system under other settings, served by a worker of its own."""
+    config = system.settings.model_copy(update={"run_queue": uuid4().hex, **changes})
+    async with serving(config, system.client, system.pool, max_cached_workflows=0) as stream:
+        yield System(config, system.client, system.pool, stream, system.owner)
+
+
 @pytest.fixture
 async def system(
     temporal: Client,

@@ -37,8 +37,10 @@ def new_run(
     )
 
 
-async def accept(pool: Pool, owner: UUID, text: str = "hello") -> Accepted:
-    return await RunStore(pool).accept(new_run(owner, text))
+async def accept(
+    pool: Pool, owner: UUID, text: str = "hello", *, thread_id: str = "thread"
+) -> Accepted:
+    return await RunStore(pool).accept(new_run(owner, text, thread_id=thread_id))
 
 
 async def begin(pool: Pool, key: UUID) -> None:

@@ -41,6 +41,7 @@ class AgentRunWorkflow:
         self._state = input
         self._plan: RunPlan | None = None
         self._interrupted: str | None = None
+        self._ended: Ended | None = None  # once the last turn has ended the run
 
     @workflow.run
     async def run(self, input: AgentRunInput) -> AgentRunResult:
@@ -77,7 +78,12 @@ class AgentRunWorkflow:
     async def _until_done(self) -> Ending:
         """Converse until there is an end, or until somebody says stop."""
         work = asyncio.create_task(self._converse())
-        await workflow.wait_condition(lambda: work.done() or self._interrupted is not None)
+        try:
+            await workflow.wait_condition(lambda: work.done() or self._interrupted is not None)
+        except asyncio.CancelledError:  # of the whole workflow: what was said is kept first
+            work.cancel()
+            await asyncio.gather(work, return_exceptions=True)
+            raise
         if self._interrupted is not None and not work.done():
             work.cancel()
         try:
@@ -99,7 +105,8 @@ class AgentRunWorkflow:
             return Ending(RunStatus.FAILED, "ended", "The run had ended before it began.")
         limit: str | None = None
         while True:
-            reply = await self._think(plan, last=limit is not None)
+            reply = await self._think(plan, limit)
+            self._ended = reply.ended
             if not reply.calls or limit is not None:
                 return Ending(RunStatus.COMPLETED, limit=limit)
             await self._act(plan, reply)
@@ -107,14 +114,15 @@ class AgentRunWorkflow:
             if limit is None and workflow.info().is_continue_as_new_suggested():
                 workflow.continue_as_new(self._state)
 
-    async def _think(self, plan: RunPlan, *, last: bool) -> TurnResult:
+    async def _think(self, plan: RunPlan, limit: str | None) -> TurnResult:
         """One model turn; where the model stays unreachable, its fallbacks in order."""
-        turn = self._state.turn + 1
+        turn, last = self._state.turn + 1, limit is not None
+        lean = plan.placement is Placement.LEAN  # else the end is a step of its own, to be seen
         for place, model in enumerate(plan.models, start=1):
             try:
                 reply = await workflow.execute_activity_method(
                     ModelActivities.turn,
-                    ModelTurnInput(self._state.run_key, turn, model, last),
+                    ModelTurnInput(self._state.run_key, turn, model, last, limit, lean),
                     **model_call(
                         f"model {model}, turn {turn}" + (", last" if last else ""),
                         plan.timing,
@@ -176,7 +184,7 @@ class AgentRunWorkflow:
         return "turn_budget_tokens"
 
     async def _finish(self, ending: Ending) -> Ended:
-        ended = await self._step(
+        ended = self._ended or await self._step(
             RunActivities.finish, FinishInput(self._state.run_key, ending), f"end: {ending.status}"
         )
         workflow.upsert_search_attributes(attributes.at_end(ended, self._plan))

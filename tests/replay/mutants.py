@@ -1,0 +1,35 @@
+"""Runs that are broken on purpose: replaying the corpus through them must be noticed."""
+
+from temporalio import workflow
+
+with workflow.unsafe.imports_passed_through():
+    from activities.runs import BeginInput, FinishInput, RunActivities
+    from domain.events import RunStatus
+    from domain.ids import AGENT_RUN
+    from domain.runs import AgentRunInput, Ending
+    from workflows.options import quick_local
+
+
+@workflow.defn(name=AGENT_RUN)
+class EndsBeforeItSpeaks:
+    """The run with two steps swapped: the end is recorded before anything is said."""
+
+    @workflow.run
+    async def run(self, input: AgentRunInput) -> None:
+        await workflow.execute_local_activity_method(
+            RunActivities.begin, BeginInput(input.run_key), **quick_local("begin")
+        )
+        await workflow.execute_local_activity_method(
+            RunActivities.finish,
+            FinishInput(input.run_key, Ending(RunStatus.COMPLETED)),
+            **quick_local("end"),
+        )
+
+
+@workflow.defn(name=AGENT_RUN)
+class SkipsEverything:
+    """A run that does nothing at all."""
+
+    @workflow.run
+    async def run(self, input: AgentRunInput) -> None:
+        return

@@ -1,0 +1,53 @@
+"""Old runs must still replay. Never re-record a history to make this pass: use workflow.patched."""
+
+from pathlib import Path
+
+import pytest
+from temporalio import workflow
+from temporalio.client import WorkflowHistory
+from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.worker import Replayer
+
+from tests.replay.corpus import FOLDER
+from tests.replay.mutants import EndsBeforeItSpeaks, SkipsEverything
+from workers.agent import STRICT_SANDBOX, WORKFLOWS
+
+HISTORIES = sorted(FOLDER.glob("*.json"))
+
+
+def history(path: Path) -> WorkflowHistory:
+    return WorkflowHistory.from_json(path.stem, path.read_text())
+
+
+def replayer(*workflows: type) -> Replayer:
+    return Replayer(
+        workflows=workflows,
+        data_converter=pydantic_data_converter,
+        workflow_runner=STRICT_SANDBOX,
+    )
+
+
+def test_the_corpus_has_each_way_a_run_can_go() -> None:
+    assert {path.stem for path in HISTORIES} >= {
+        "answers_without_tools",
+        "calls_a_tool",
+        "calls_two_tools",
+        "denies_a_tool",
+        "fails_for_good",
+        "interrupted",
+        "reconciles_runs",
+    }
+
+
+@pytest.mark.parametrize("path", HISTORIES, ids=lambda path: path.stem)
+async def test_replays(path: Path) -> None:
+    await replayer(*WORKFLOWS).replay_workflow(history(path))
+
+
+@pytest.mark.parametrize("mutation", [EndsBeforeItSpeaks, SkipsEverything])
+@pytest.mark.parametrize(
+    "path", [path for path in HISTORIES if "reconciles" not in path.stem], ids=lambda p: p.stem
+)
+async def test_the_corpus_notices_a_broken_order(path: Path, mutation: type) -> None:
+    with pytest.raises(workflow.NondeterminismError):
+        await replayer(mutation).replay_workflow(history(path))
