@@ -3,7 +3,6 @@
 import json
 from typing import Any
 
-from domain.ids import tool_message_id
 from tests.agui.conftest import App
 from tests.agui.driver import Over
 from tests.agui.wire import frames, of
@@ -61,7 +60,12 @@ async def test_a_denied_call_arrives_as_a_result_that_says_so(app: App) -> None:
     told = json.loads(result["content"])
     assert told["status"] == "denied"
     assert told["reason"]
-    assert [message["role"] for message in over.messages] == ["user", "assistant", "tool", "assistant"]
+    assert [message["role"] for message in over.messages] == [
+        "user",
+        "assistant",
+        "tool",
+        "assistant",
+    ]
     assert app.driver.complaints == []
 
 
@@ -92,7 +96,7 @@ async def test_an_interrupted_run_keeps_its_text_and_says_cancelled(app: App) ->
 
 
 async def test_an_interrupt_during_a_tool_call_answers_the_call(app: App) -> None:
-    text = '[[standin: turn=1 call=list_files args={}]] [[standin: turn=2 first_delay_ms=20000]]'
+    text = "[[standin: turn=1 call=list_files args={}]] [[standin: turn=2 first_delay_ms=20000]]"
     run = await app.ask(text, run_id="long")
     await run.reaches("TOOL_CALL_RESULT")
     await app.person.http.post("/runs/long/interrupt")
