@@ -15,7 +15,7 @@ async def settled(app: App, over: Over) -> list[dict[str, Any]]:
     return frames(over.raw)
 
 
-def finished(app: App, outcome: str = "success") -> list[list[str | None]]:
+def finished(outcome: str = "success") -> list[list[str | None]]:
     return [["finished", outcome]]
 
 
@@ -23,7 +23,7 @@ async def test_a_plain_answer_arrives_as_it_is_stored(app: App) -> None:
     run = await app.ask("hello there", message_id="mine", run_id="my-run")
     over = await run.over()
     found = await settled(app, over)
-    assert over.callbacks == finished(app)
+    assert over.callbacks == finished()
     assert over.thrown is None
     question, answer = over.messages
     assert question == {"id": "mine", "role": "user", "content": "hello there"}
@@ -40,7 +40,7 @@ async def test_only_a_client_of_1_0_says_so(app: App) -> None:
 async def test_a_tool_call_arrives_with_its_result(app: App) -> None:
     over = await (await app.ask("remember that my name is Ada")).over()
     found = await settled(app, over)
-    assert over.callbacks == finished(app)
+    assert over.callbacks == finished()
     _, asking, result, answer = over.messages
     [call] = asking["toolCalls"]
     assert call["function"]["name"] == "memory_write"
@@ -55,7 +55,7 @@ async def test_a_denied_call_arrives_as_a_result_that_says_so(app: App) -> None:
     run = await app.ask(text, forwardedProps={"varve": {"tools": ["memory_search"]}})
     over = await run.over()
     found = await settled(app, over)
-    assert over.callbacks == finished(app)
+    assert over.callbacks == finished()
     [result] = of(found, "TOOL_CALL_RESULT")
     told = json.loads(result["content"])
     assert told["status"] == "denied"
@@ -85,7 +85,7 @@ async def test_an_interrupted_run_keeps_its_text_and_says_cancelled(app: App) ->
     over = await run.over()
     found = await settled(app, over)
     if app.generation == "1.0.0":
-        assert over.callbacks == finished(app, "cancelled")
+        assert over.callbacks == finished("cancelled")
         assert found[-1]["outcome"] == {"type": "cancelled"}
     else:
         assert over.callbacks == [["error", "cancelled"]]
@@ -107,7 +107,7 @@ async def test_a_retry_after_partial_text_shows_the_text_once(app: App) -> None:
     cut = f"[[standin: cut_after=3 flush times=1 id={app.thread_id}]]"
     over = await (await app.ask(f'{cut} [[standin: say="one two three four five six"]]')).over()
     found = await settled(app, over)
-    assert over.callbacks == finished(app)
+    assert over.callbacks == finished()
     assert [frame["name"] for frame in of(found, "CUSTOM")] == ["varve.retry"]
     first, second = of(found, "TEXT_MESSAGE_START")
     assert first["messageId"] != second["messageId"]
@@ -145,7 +145,7 @@ async def test_a_run_posted_again_is_replayed_and_not_run_again(app: App) -> Non
     second = await (await app.ask(text, agent="after the reload", **again)).over()
     assert await settled(app, second) == await settled(app, first)
     assert second.messages == first.messages
-    assert second.callbacks == finished(app)
+    assert second.callbacks == finished()
     assert app.driver.complaints == []
 
 
@@ -191,3 +191,22 @@ async def test_a_reader_that_comes_back_gets_the_rest_of_the_same_bytes(app: App
         response = await app.person.http.get("/runs/known/events", headers={"last-event-id": last})
         rest = [block for block in response.text.split("\n\n") if block.startswith("id: ")]
         assert rest == blocks[place + 1 :]
+
+
+async def test_characters_that_break_streams_arrive_replaced_or_whole(app: App) -> None:
+    text = "a\u2028b\u0085c\r\nd \U0001f600 e\0f \ud800 data: {}\n\ng"
+    over = await (await app.ask(text)).over()
+    await settled(app, over)
+    assert over.messages[0]["content"].startswith("a\u2028b\u0085c\r\nd \U0001f600 e")
+    assert over.callbacks == finished()
+    assert app.driver.complaints == []
+
+
+async def test_a_server_that_stops_says_so_and_the_run_goes_on(app: App) -> None:
+    run = await app.ask("[[standin: tokens=60 delay_ms=15 flush]] talk", run_id="long")
+    await run.reaches("TEXT_MESSAGE_CONTENT")
+    app.stop_streams()
+    over = await run.over()
+    assert over.callbacks == [["error", "stream_closed"]]
+    frames(over.raw)
+    assert app.driver.complaints == []
