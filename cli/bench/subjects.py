@@ -25,8 +25,10 @@ from domain.ids import run_workflow_id
 from domain.messages import Message, ModelRequest, Role
 from domain.runs import NewRun, RunRequest
 
-TOOLS = ("memory_search", "list_files")
-"""One that only reads the database, one that has a process to itself for a moment."""
+SEARCHES = ('memory_search args={"query":"layers"}', 'memory_search args={"query":"slate"}')
+"""Two tools that only read the database."""
+FILES = ('memory_search args={"query":"layers"}', "list_files args={}")
+"""The second of these is an activity of its own."""
 _RESULTS = {"memory_search": '{"items": []}', "list_files": "[no files]"}
 
 
@@ -35,12 +37,9 @@ def plain(tokens: int) -> str:
     return f"[[standin: tokens={tokens}]]"
 
 
-def tooled(tokens: int) -> str:
-    """A message that it answers with tokens and two tool calls, then with tokens again."""
-    search, files = TOOLS
-    return (
-        f'[[standin: tokens={tokens} call={search} args={{"query":"layers"}} call={files} args={{}}]]'
-    )
+def tooled(tokens: int, calls: tuple[str, ...] = SEARCHES) -> str:
+    """A message that it answers with tokens and these calls, then with tokens again."""
+    return f"[[standin: tokens={tokens} {' '.join(f'call={call}' for call in calls)}]]"
 
 
 @dataclass(frozen=True, slots=True)
