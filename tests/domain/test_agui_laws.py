@@ -88,7 +88,7 @@ def _subsets(places: list[int]) -> st.SearchStrategy[frozenset[int]]:
 
 
 def _said(messages: Any) -> set[tuple[str, str]]:
-    return {(m["id"], m["content"]) for m in messages}
+    return {(m["id"], m.get("content", "")) for m in messages}
 
 
 def _stored(run: MadeRun) -> set[tuple[str, str]]:
