@@ -76,6 +76,11 @@ class RunInput(_Shape):
         """Whether the client speaks 1.0 (or later)."""
         return self.protocol_version is not None
 
+    @property
+    def holds(self) -> tuple[str, ...]:
+        """Ids of the messages that the client shows, in their order."""
+        return tuple(message.id for message in self.messages if message.id)
+
 
 def new_run(body: RunInput, who: Caller) -> NewRun:
     """The run that is asked for. Raises a 422 naming the first member that can't be taken."""

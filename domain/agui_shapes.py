@@ -64,6 +64,8 @@ def messages(conversation: Sequence[Message], *, settled: bool = True) -> list[F
     answered = {message.tool_call_id for message in conversation}
     shaped: list[Frame] = []
     for message in conversation:
+        if message.role is Role.ASSISTANT and not (message.content or message.tool_calls):
+            continue  # its turn had no frame either
         shaped.append(_message(message))
         if settled:
             shaped += [_no_result(call) for call in message.tool_calls if call.id not in answered]

@@ -64,7 +64,7 @@ async def start_run(
     if _wants_json(request):
         view = RunView.of(await services.runs.get(who.id, run.run_id))
         return JSONResponse(view.model_dump(mode="json", by_alias=True), 202)
-    return sse.stream(services, run, modern=body.modern, cursor=None)
+    return sse.stream(services, run, modern=body.modern, cursor=None, holds=body.holds)
 
 
 @router.get("", summary="List runs, newest first", responses=documented(403))

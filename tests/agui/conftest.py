@@ -1,6 +1,6 @@
 """The whole of Varve with the official clients in front of it."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ class App:
     driver: Driver
     person: Person
     url: str
+    stop_streams: Callable[[], None]  # as a server does that shuts down
     thread_id: str = field(default_factory=lambda: f"thread-{uuid4().hex}")
 
     async def ask(self, text: str, *, agent: str = "first", **members: Any) -> ClientRun:
@@ -61,4 +62,4 @@ async def app(
     driver.complaints.clear()
     async with serving_api(system.settings, system.pool) as api:
         person = await api.person("ada")
-        yield App(request.param, driver, person, f"{api.base_url}/runs")
+        yield App(request.param, driver, person, f"{api.base_url}/runs", api.drain)

@@ -15,7 +15,7 @@ async def settled(app: App, over: Over) -> list[dict[str, Any]]:
     return frames(over.raw)
 
 
-def finished(app: App, outcome: str = "success") -> list[list[str | None]]:
+def finished(outcome: str = "success") -> list[list[str | None]]:
     return [["finished", outcome]]
 
 
@@ -23,7 +23,7 @@ async def test_a_plain_answer_arrives_as_it_is_stored(app: App) -> None:
     run = await app.ask("hello there", message_id="mine", run_id="my-run")
     over = await run.over()
     found = await settled(app, over)
-    assert over.callbacks == finished(app)
+    assert over.callbacks == finished()
     assert over.thrown is None
     question, answer = over.messages
     assert question == {"id": "mine", "role": "user", "content": "hello there"}
@@ -40,7 +40,7 @@ async def test_only_a_client_of_1_0_says_so(app: App) -> None:
 async def test_a_tool_call_arrives_with_its_result(app: App) -> None:
     over = await (await app.ask("remember that my name is Ada")).over()
     found = await settled(app, over)
-    assert over.callbacks == finished(app)
+    assert over.callbacks == finished()
     _, asking, result, answer = over.messages
     [call] = asking["toolCalls"]
     assert call["function"]["name"] == "memory_write"
@@ -55,7 +55,7 @@ async def test_a_denied_call_arrives_as_a_result_that_says_so(app: App) -> None:
     run = await app.ask(text, forwardedProps={"varve": {"tools": ["memory_search"]}})
     over = await run.over()
     found = await settled(app, over)
-    assert over.callbacks == finished(app)
+    assert over.callbacks == finished()
     [result] = of(found, "TOOL_CALL_RESULT")
     told = json.loads(result["content"])
     assert told["status"] == "denied"
@@ -72,10 +72,9 @@ async def test_a_denied_call_arrives_as_a_result_that_says_so(app: App) -> None:
 async def test_a_model_that_refuses_reaches_the_error_callback(app: App) -> None:
     over = await (await app.ask("[[standin: status=401]] hello")).over()
     found = await settled(app, over)
-    assert over.callbacks[0] == ["error", "authentication"]
+    assert over.callbacks == [["error", "authentication"]]
     assert found[-1]["type"] == "RUN_ERROR"
     assert found[-1]["message"]
-    print(over.callbacks, over.thrown, app.driver.complaints)
 
 
 async def test_an_interrupted_run_keeps_its_text_and_says_cancelled(app: App) -> None:
@@ -86,13 +85,12 @@ async def test_an_interrupted_run_keeps_its_text_and_says_cancelled(app: App) ->
     over = await run.over()
     found = await settled(app, over)
     if app.generation == "1.0.0":
-        assert over.callbacks == finished(app, "cancelled")
+        assert over.callbacks == finished("cancelled")
         assert found[-1]["outcome"] == {"type": "cancelled"}
     else:
-        assert over.callbacks[0] == ["error", "cancelled"]
+        assert over.callbacks == [["error", "cancelled"]]
         assert found[-1]["message"] == "enough"
     assert over.messages[-1]["content"].startswith("sediment settles")
-    print(over.callbacks, over.thrown, app.driver.complaints)
 
 
 async def test_an_interrupt_during_a_tool_call_answers_the_call(app: App) -> None:
@@ -106,14 +104,15 @@ async def test_an_interrupt_during_a_tool_call_answers_the_call(app: App) -> Non
 
 
 async def test_a_retry_after_partial_text_shows_the_text_once(app: App) -> None:
-    words = "cut_after=5 tokens=20 flush times=1"
-    over = await (await app.ask(f"[[standin: {words} id={app.thread_id}]] talk")).over()
+    cut = f"[[standin: cut_after=3 flush times=1 id={app.thread_id}]]"
+    over = await (await app.ask(f'{cut} [[standin: say="one two three four five six"]]')).over()
     found = await settled(app, over)
-    assert over.callbacks == finished(app)
+    assert over.callbacks == finished()
     assert [frame["name"] for frame in of(found, "CUSTOM")] == ["varve.retry"]
+    first, second = of(found, "TEXT_MESSAGE_START")
+    assert first["messageId"] != second["messageId"]
     _, answer = over.messages
-    assert len(of(found, "TEXT_MESSAGE_START")) == 2
-    assert answer["content"].count("sediment") == 3
+    assert (answer["id"], answer["content"]) == (second["messageId"], "one two three four five six")
     assert app.driver.complaints == []
 
 
@@ -129,11 +128,13 @@ async def test_two_turns_of_a_thread_build_one_conversation(app: App) -> None:
     assert app.driver.complaints == []
 
 
-async def test_a_new_client_of_a_known_thread_gets_the_server_s_truth(app: App) -> None:
+async def test_a_client_that_missed_turns_gets_them_in_their_place(app: App) -> None:
     await (await app.ask("hello", agent="phone", message_id="q1")).over()
     over = await (await app.ask("again", agent="laptop", message_id="q2")).over()
     await settled(app, over)
-    assert [message["id"] for message in over.messages[::2]] == ["q1", "q2"]
+    over = await (await app.ask("and again", agent="phone", message_id="q3")).over()
+    await settled(app, over)
+    assert [message["id"] for message in over.messages[::2]] == ["q1", "q2", "q3"]
     assert app.driver.complaints == []
 
 
@@ -144,7 +145,7 @@ async def test_a_run_posted_again_is_replayed_and_not_run_again(app: App) -> Non
     second = await (await app.ask(text, agent="after the reload", **again)).over()
     assert await settled(app, second) == await settled(app, first)
     assert second.messages == first.messages
-    assert second.callbacks == finished(app)
+    assert second.callbacks == finished()
     assert app.driver.complaints == []
 
 
@@ -165,3 +166,47 @@ async def test_the_same_run_id_with_another_message_is_refused(app: App) -> None
     over = await (await app.ask("something else", agent="other", run_id="once")).over()
     assert over.status == 409
     assert over.thrown
+
+
+async def test_an_answer_without_text_is_no_message_to_anyone(app: App) -> None:
+    await (await app.ask("[[standin: empty]]")).over()
+    over = await (await app.ask("hello")).over()
+    await settled(app, over)
+    assert app.driver.complaints == []
+
+
+async def test_two_calls_at_once_arrive_in_the_stored_order(app: App) -> None:
+    calls = 'two_calls call=list_files args={} call=memory_search args={"query":"x"}'
+    over = await (await app.ask(f"[[standin: {calls}]] both")).over()
+    found = await settled(app, over)
+    assert len(of(found, "TOOL_CALL_RESULT")) == 2
+    assert app.driver.complaints == []
+
+
+async def test_a_reader_that_comes_back_gets_the_rest_of_the_same_bytes(app: App) -> None:
+    over = await (await app.ask("remember that my name is Ada", run_id="known")).over()
+    blocks = [block for block in over.raw.split("\n\n") if block.startswith("id: ")]
+    for place in range(0, len(blocks) - 1, 5):
+        last = blocks[place].split("\n")[0].removeprefix("id: ")
+        response = await app.person.http.get("/runs/known/events", headers={"last-event-id": last})
+        rest = [block for block in response.text.split("\n\n") if block.startswith("id: ")]
+        assert rest == blocks[place + 1 :]
+
+
+async def test_characters_that_break_streams_arrive_replaced_or_whole(app: App) -> None:
+    text = "a\u2028b\u0085c\r\nd \U0001f600 e\0f \ud800 data: {}\n\ng"
+    over = await (await app.ask(text)).over()
+    await settled(app, over)
+    assert over.messages[0]["content"].startswith("a\u2028b\u0085c\r\nd \U0001f600 e")
+    assert over.callbacks == finished()
+    assert app.driver.complaints == []
+
+
+async def test_a_server_that_stops_says_so_and_the_run_goes_on(app: App) -> None:
+    run = await app.ask("[[standin: tokens=60 delay_ms=15 flush]] talk", run_id="long")
+    await run.reaches("TEXT_MESSAGE_CONTENT")
+    app.stop_streams()
+    over = await run.over()
+    assert over.callbacks == [["error", "stream_closed"]]
+    frames(over.raw)
+    assert app.driver.complaints == []

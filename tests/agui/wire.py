@@ -1,6 +1,6 @@
 """What every stream must be, whatever happened in its run."""
 
-from typing import Any
+from typing import Any, cast
 
 from ag_ui.core.events import Event
 from ag_ui_validate.pytest_plugin import assert_valid_agui
@@ -27,8 +27,8 @@ def frames(raw: str) -> list[dict[str, Any]]:
 
 def extras(value: object) -> list[str]:
     """Members that the protocol does not know, which its models let through."""
-    if isinstance(value, list | tuple):
-        return [name for item in value for name in extras(item)]  # pyright: ignore[reportUnknownVariableType]
+    if isinstance(value, list):
+        return [name for item in cast(list[object], value) for name in extras(item)]
     if not isinstance(value, BaseModel):
         return []
     inside = [name for field in type(value).model_fields for name in extras(getattr(value, field))]
