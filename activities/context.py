@@ -62,10 +62,13 @@ class ContextBuilder:
         run = await self._frozen.load(run_key)
         if run.profile is None:
             raise NotFound(f"Run {run_key} has not begun.")
-        profile = profile_format.read(run.profile).profile
+        return self.remember(run, profile_format.read(run.profile).profile)
+
+    def remember(self, run: RunContext, profile: Profile) -> Bounds:
+        """Keep what is known of a run that has begun: whoever just began it need not read it."""
         lists = ToolLists(run.request.tools, profile.tools, self._settings.system_tools)
         bounds = Bounds(run, profile, self._registry.specs, lists)
-        self._known[run_key] = bounds
+        self._known[run.key] = bounds
         if len(self._known) > _REMEMBERED:
             self._known.popitem(last=False)
         return bounds

@@ -14,11 +14,12 @@ from activities.errors import translated
 from adapters.postgres.turns import Completion, DoneTurn, OpenTurn, TurnStore
 from adapters.stream import EventStream, TextWriter
 from domain.context import Prepared
+from domain.events import RunFinished
 from domain.ids import tool_call_id
 from domain.messages import FinishReason, ModelReply, Usage
 from domain.ports import Model
 from domain.prices import PriceTable, cost_micro_usd
-from domain.runs import CallRef, TurnResult
+from domain.runs import CallRef, Ended, TurnResult
 from domain.text import clean
 from domain.tools import ToolCall, authorize
 
@@ -30,12 +31,15 @@ HEARTBEAT_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class ModelTurnInput:
-    """`model`: the name to call (a fallback, perhaps). `last`: no tools, the model must answer."""
+    """`model`: the name to call (a fallback, perhaps). `last`: no tools, the model must answer,
+    because `limit` is reached. `may_end`: an answer without calls ends the run as well."""
 
     run_key: UUID
     turn: int
     model: str
     last: bool = False
+    limit: str | None = None
+    may_end: bool = False
 
 
 class ModelActivities:
@@ -60,6 +64,7 @@ class ModelActivities:
     async def turn(self, input: ModelTurnInput) -> TurnResult:
         """Make the call of this turn once; run again, find what is stored.
 
+        Where it may, a turn without calls ends the run in the statement that stores its message.
         Errors of the model are Temporal's to retry. A cancel closes the upstream connection and
         keeps the text that had arrived.
         """
@@ -71,7 +76,8 @@ class ModelActivities:
             else:
                 async with heartbeats():
                     done = await self._call(input, bounds, opened)
-            await self._stream.publish(input.run_key, [done.completed])
+            published = [done.completed] + ([done.finished] if done.finished else [])
+            await self._stream.publish(input.run_key, published)
             return _result(bounds, done)
 
     async def _call(self, input: ModelTurnInput, bounds: Bounds, opened: OpenTurn) -> DoneTurn:
@@ -127,6 +133,10 @@ class ModelActivities:
             usage=reply.usage,
             cost_micro_usd=cost_micro_usd(reply.usage, self._prices.get(input.model)),
             seen=prepared.seen.document(),
+            ends=input.may_end
+            and reply.finish_reason is not FinishReason.INTERRUPTED
+            and (input.last or not calls),
+            limit=input.limit,
         )
         return await self._turns.complete(input.run_key, opened, completion)
 
@@ -139,7 +149,15 @@ def _result(bounds: Bounds, done: DoneTurn) -> TurnResult:
         tuple(_reference(bounds, call) for call in event.tool_calls),
         event.finish_reason,
         over_cost=bounds.over_cost(done.run_cost_micro_usd),
+        ended=_ended(done),
     )
+
+
+def _ended(done: DoneTurn) -> Ended | None:
+    if done.finished is None:
+        return None
+    assert isinstance(done.finished.event, RunFinished)
+    return Ended(done.finished.event.status, done.run_cost_micro_usd)
 
 
 def _reference(bounds: Bounds, call: ToolCall) -> CallRef:

@@ -1,12 +1,13 @@
 """How a run begins and ends: the profile is resolved and frozen, the last word is recorded."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from uuid import UUID
 
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
+from activities.context import ContextBuilder
 from activities.errors import translated
 from adapters import profile_format
 from adapters.postgres.frozen import FrozenStore, RunContext
@@ -49,6 +50,7 @@ class RunActivities:
         frozen: FrozenStore,
         rollouts: RolloutStore,
         catalog: ProfileCatalog,
+        context: ContextBuilder,
         stream: EventStream,
         settings: Settings,
     ) -> None:
@@ -57,6 +59,7 @@ class RunActivities:
         self._frozen = frozen
         self._rollouts = rollouts
         self._catalog = catalog
+        self._context = context
         self._stream = stream
         self._settings = settings
 
@@ -73,6 +76,7 @@ class RunActivities:
             return None
         kept, started_at = frozen
         profile = profile_format.read(kept).profile
+        self._context.remember(replace(run, profile=kept, began_at=started_at), profile)
         settings = self._settings
         return RunPlan(
             profile=profile.name,

@@ -76,7 +76,8 @@ class EventStream:
         if not recorded or time.monotonic() < self._closed_until:
             return
         try:
-            refused = await self._append(stream_key(run_key), recorded)
+            # Shielded: a cancellation must reach the caller, not get lost in a broken connection.
+            refused = await asyncio.shield(self._append(stream_key(run_key), recorded))
         except TROUBLE as error:
             self._trouble(error)
             return

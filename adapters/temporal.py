@@ -10,7 +10,8 @@ from temporalio.api.operatorservice.v1 import (
 from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client
 from temporalio.common import SearchAttributeIndexedValueType, SearchAttributeKey
-from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.contrib.pydantic import PydanticPayloadConverter
+from temporalio.converter import CompositePayloadConverter, DataConverter
 from temporalio.service import RPCError, RPCStatusCode
 
 from domain import attributes
@@ -27,11 +28,23 @@ _TYPES = {
 }
 
 
+_CONVERTERS = tuple(PydanticPayloadConverter().converters.values())
+
+
+class SharedPayloadConverter(CompositePayloadConverter):
+    """Pydantic's converter, one for the process: the engine makes one for every workflow, each of
+    which would build the type adapters of a run anew."""
+
+    def __init__(self) -> None:
+        super().__init__(*_CONVERTERS)
+
+
+DATA_CONVERTER = DataConverter(payload_converter_class=SharedPayloadConverter)
+
+
 async def connect(address: str, namespace: str) -> Client:
     """A client whose namespace exists. Raises what temporalio raises when it cannot connect."""
-    client = await Client.connect(
-        address, namespace=namespace, data_converter=pydantic_data_converter
-    )
+    client = await Client.connect(address, namespace=namespace, data_converter=DATA_CONVERTER)
     await client.workflow_service.describe_namespace(DescribeNamespaceRequest(namespace=namespace))
     return client
 

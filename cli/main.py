@@ -7,6 +7,7 @@ import typer
 from dotenv import load_dotenv
 
 from cli import chat, doctor, health, keys, up, where
+from cli.bench import command as bench
 from cli.output import console, failures
 from cli.stack import migrate as migrations
 
@@ -15,6 +16,7 @@ app.add_typer(up.app)
 app.add_typer(doctor.app)
 app.add_typer(health.app)
 app.add_typer(chat.app)
+app.add_typer(bench.app, name="bench")
 app.add_typer(keys.user_app, name="user")
 app.add_typer(keys.key_app, name="key")
 

@@ -71,7 +71,9 @@ def messages(conversation: Sequence[Message], *, settled: bool = True) -> list[F
 
 
 def _message(message: Message) -> Frame:
-    shape: Frame = {"id": message.id, "role": message.role.value, "content": message.content}
+    shape: Frame = {"id": message.id, "role": message.role.value}
+    if message.content or not message.tool_calls:  # as a client builds it from the frames
+        shape["content"] = message.content
     if message.tool_calls:
         shape["toolCalls"] = [_message_call(call) for call in message.tool_calls]
     if message.role is Role.TOOL:

@@ -16,7 +16,8 @@ from domain.tools import Denier, ToolList
 class Placement(StrEnum):
     """Where the steps that only touch our database run.
 
-    lean: inside the workflow task, as local activities (fewer events, faster).
+    lean: inside the workflow task, as local activities, or with their neighbour (fewer events,
+    faster).
     ordinary: each as an activity of its own (every step visible in the Temporal UI, slower).
     """
 
@@ -26,10 +27,13 @@ class Placement(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AgentRunInput:
+    """Which run, and how far it is: the rest is carried over continue-as-new."""
+
     run_key: UUID
-    turn: int = 0  # carried over continue-as-new, like what follows
-    tool_tokens: int = 0
-    message_id: str | None = None
+    turn: int = 0  # completed model calls
+    tool_tokens: int = 0  # size of all tool results so far
+    message_id: str | None = None  # the last message of the model
+    over_cost: bool = False  # its max_cost_usd is spent
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,13 +126,23 @@ class CallRef:
 
 
 @dataclass(frozen=True, slots=True)
+class Ended:
+    """How a run did end: not always as asked, when it had ended before."""
+
+    status: RunStatus
+    cost_micro_usd: int
+
+
+@dataclass(frozen=True, slots=True)
 class TurnResult:
-    """What a model turn left behind: a message id and what to do next."""
+    """What a model turn left behind: a message id and what to do next. `ended`: nothing, the run
+    ended with it."""
 
     message_id: str
     calls: tuple[CallRef, ...]
     finish_reason: str
     over_cost: bool = False  # the run has spent its max_cost_usd
+    ended: Ended | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,19 +156,20 @@ class Ending:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
-    """How a run did end: not always as asked, when it had ended before."""
-
-    status: RunStatus
-    cost_micro_usd: int
-
-
-@dataclass(frozen=True, slots=True)
 class AgentRunResult:
     status: RunStatus
     turns: int
     message_id: str | None
     limit: str | None = None
+
+
+def limit_reached(plan: RunPlan, state: AgentRunInput) -> str | None:
+    """The limit that makes the next turn the last one, without tools; None if there is none."""
+    if state.turn >= plan.max_turns - 1:
+        return "max_turns"
+    if state.over_cost:
+        return "max_cost_usd"
+    return "turn_budget_tokens" if state.tool_tokens >= plan.turn_budget_tokens else None
 
 
 MAX_PARALLEL_CALLS = 8

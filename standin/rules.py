@@ -9,6 +9,7 @@ from standin.directives import Behaviour, ToolUse
 from standin.request import ChatMessage, ChatRequest
 from standin.sums import about_dates, calculate
 
+_FENCE = re.compile(r"<(?P<tag>\w+)[^>]*>(?P<inside>.*)</(?P=tag)>", re.DOTALL)
 _QUOTED = 600  # characters of one tool result that an answer quotes
 _CHINESE = re.compile(r"[\u4e00-\u9fff]")
 _FILLER = ("sediment ", "settles ", "in ", "layers ", "and ", "each ", "year ", "adds ", "one, ")
@@ -107,8 +108,14 @@ def _results(messages: Sequence[ChatMessage]) -> list[tuple[str, str]]:
     return []
 
 
+def _bare(content: str) -> str:
+    """A result without the one tag that a runtime may have put around it."""
+    fenced = _FENCE.fullmatch(content.strip())
+    return fenced["inside"].strip() if fenced else content
+
+
 def _from_results(results: Sequence[tuple[str, str]]) -> str:
-    lines = (f"{name} answered: {content[:_QUOTED]}" for name, content in results)
+    lines = (f"{name} answered: {_bare(content)[:_QUOTED]}" for name, content in results)
     return "\n".join(lines)
 
 

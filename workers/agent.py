@@ -14,8 +14,6 @@ import structlog
 from temporalio.client import Client
 from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.worker import Worker
-from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
-from temporalio.workflow import SandboxImportNotificationPolicy as OnImport
 
 from activities.context import ContextBuilder
 from activities.model import ModelActivities
@@ -39,17 +37,11 @@ from adapters.stream import EventStream, open_redis
 from adapters.temporal import connect, ensure_search_attributes
 from adapters.tools.catalog import built_in
 from domain.ports import Model
+from workers.sandbox import STRICT_SANDBOX
 from workflows.agent_run import AgentRunWorkflow
 from workflows.reconcile import RECONCILE_ID, ReconcileRunsInput, ReconcileRunsWorkflow
 
 WORKFLOWS: Sequence[type] = [AgentRunWorkflow, ReconcileRunsWorkflow]
-
-# A workflow file that forgets `imports_passed_through` fails at start-up, not in production.
-STRICT_SANDBOX = SandboxedWorkflowRunner(
-    restrictions=SandboxRestrictions.default.with_import_notification_policy(
-        OnImport.RAISE_ON_UNINTENTIONAL_PASSTHROUGH | OnImport.WARN_ON_DYNAMIC_IMPORT
-    )
-)
 
 DRAIN = timedelta(seconds=8)
 """How long a worker that is told to stop lets its activities go on before it cancels them."""
@@ -94,6 +86,7 @@ def assemble(
             frozen=frozen,
             rollouts=RolloutStore(pool),
             catalog=ProfileCatalog(settings.profiles_dir),
+            context=context,
             stream=stream,
             settings=settings,
         ),

@@ -10,9 +10,10 @@ import asyncpg
 from pydantic import TypeAdapter
 
 from adapters import event_codec
+from adapters.postgres.endings import END_AUDIT, END_EVENT, end_of
 from adapters.postgres.pool import Connection, Pool, Row, constraint, reconnecting
 from domain.errors import InvalidInput, NotFound, RunConflict, SessionBusy
-from domain.events import Recorded, RunFinished, RunStarted, RunStatus, position
+from domain.events import Recorded, RunStarted, RunStatus, position
 from domain.ids import run_key, session_key
 from domain.messages import Origin, Usage
 from domain.runs import Ending, NewRun, Run, RunRequest
@@ -36,22 +37,28 @@ SELECT r.request_digest, {RUN_COLUMNS}
 FROM runs r JOIN sessions s ON s.id = r.session_id WHERE r.id = $1
 """  # noqa: S608 (a constant)
 _KNOWN_MESSAGES = "SELECT id FROM messages WHERE session_id = $1 AND id = ANY($2::text[])"
-_INSERT_RUN = """
-INSERT INTO runs (id, owner_id, session_id, run_id, origin, request, request_digest,
-                  first_message_seq, last_seq)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 1)
-"""
-_INSERT_MESSAGES = """
-INSERT INTO messages (session_id, seq, id, owner_id, run_id, role, content, hidden_from_user,
-                      metadata)
-SELECT $1, m.seq, m.id, $2, $3, 'user', m.content, m.hidden, m.metadata::jsonb
-FROM unnest($4::bigint[], $5::text[], $6::text[], $7::boolean[], $8::text[])
-     AS m(seq, id, content, hidden, metadata)
-"""
+_ACCEPT = f"""
+WITH r AS (
+    INSERT INTO runs (id, owner_id, session_id, run_id, origin, request, request_digest,
+                      first_message_seq, last_seq)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 1)
+    RETURNING *
+), message AS (
+    INSERT INTO messages (session_id, seq, id, owner_id, run_id, role, content, hidden_from_user,
+                          metadata)
+    SELECT r.session_id, $8 + m.place - 1, m.id, r.owner_id, r.id, 'user', m.content, m.hidden,
+           jsonb_build_object('origin', r.origin, 'run_id', r.run_id)
+    FROM r, unnest($9::text[], $10::text[], $11::boolean[])
+         WITH ORDINALITY AS m(id, content, hidden, place)
+), s AS (
+    UPDATE sessions SET last_seq = $12 WHERE id = $3 RETURNING thread_id
+), event AS (
+    INSERT INTO run_events (run_id, seq, kind, payload)
+    SELECT r.id, 1, 'run_started', $13::jsonb FROM r RETURNING created_at
+)
+SELECT {RUN_COLUMNS}, event.created_at AS event_at FROM r, s, event
+"""  # noqa: S608
 _BUMP_SESSION = "UPDATE sessions SET last_seq = $2 WHERE id = $1"
-_INSERT_EVENT = """
-INSERT INTO run_events (run_id, seq, kind, payload) VALUES ($1, $2, $3, $4) RETURNING created_at
-"""
 _ACTIVE = """
 SELECT run_id FROM runs WHERE session_id = $1 AND status IN ('accepted', 'running')
 """
@@ -74,33 +81,18 @@ ORDER BY r.created_at DESC, r.id DESC
 LIMIT $11
 """  # noqa: S608
 _LOCK_RUN = "SELECT session_id, status, first_message_seq FROM runs WHERE id = $1 FOR UPDATE"
-_FINISH = """
+_FINISH = f"""
 WITH r AS (
     UPDATE runs SET status = $2, error_code = $3, error_message = $4, limit_hit = $5,
                     finished_at = now(), last_seq = last_seq + 1, open_turn_seq = NULL
     WHERE id = $1 AND status IN ('accepted', 'running')
-    RETURNING id, owner_id, session_id, last_seq, origin, executor, profile_name,
-              input_tokens, output_tokens, cached_tokens
-), event AS (
-    INSERT INTO run_events (run_id, seq, kind, payload)
-    SELECT id, last_seq, 'run_finished', jsonb_build_object(
-        'kind', 'run_finished', 'status', $2::text, 'code', $3::text, 'message', $4::text,
-        'limit', $5::text, 'usage', jsonb_build_object('input_tokens', input_tokens,
-        'output_tokens', output_tokens, 'cached_tokens', cached_tokens))
-    FROM r
-    RETURNING seq, payload, created_at
-), audited AS (
-    INSERT INTO audit (owner_id, kind, run_id, session_id, origin, executor, profile,
-                       dedupe_key, detail)
-    SELECT owner_id, 'run_' || $2::text, id, session_id, origin, executor, profile_name,
-           'run_finished:' || id, jsonb_build_object('code', $3::text, 'limit', $5::text)
-    FROM r ON CONFLICT (dedupe_key) DO NOTHING
-)
-SELECT seq, payload, created_at FROM event
-"""
+    RETURNING *
+), event AS ({END_EVENT}), audited AS ({END_AUDIT})
+SELECT e.seq, e.payload, e.created_at FROM event e
+"""  # noqa: S608
 _TERMINAL = """
-SELECT seq, payload, created_at FROM run_events
-WHERE run_id = $1 AND kind = 'run_finished' ORDER BY seq DESC LIMIT 1
+SELECT e.seq, e.payload, e.created_at FROM run_events e
+WHERE e.run_id = $1 AND e.kind = 'run_finished' ORDER BY e.seq DESC LIMIT 1
 """
 
 
@@ -172,8 +164,8 @@ class RunStore:
             raise InvalidInput("messages", "The last message must be a new message of the user.")
         through = last + len(fresh)
         started = RunStarted(new.thread_id, new.run_id, through)
-        await connection.execute(
-            _INSERT_RUN,
+        row = await connection.fetchrow(
+            _ACCEPT,
             key,
             new.owner_id,
             session,
@@ -182,23 +174,14 @@ class RunStore:
             _request.dump_json(new.request).decode(),
             digest,
             last + 1,
-        )
-        await connection.execute(
-            _INSERT_MESSAGES,
-            session,
-            new.owner_id,
-            key,
-            list(range(last + 1, through + 1)),
             [m.id for m in fresh],
             [m.content for m in fresh],
             [m.hidden_from_user for m in fresh],
-            [json.dumps({"origin": new.origin, "run_id": new.run_id})] * len(fresh),
+            through,
+            event_codec.dump_row(started),
         )
-        await connection.execute(_BUMP_SESSION, session, through)
-        payload = event_codec.dump_row(started)
-        at = await connection.fetchval(_INSERT_EVENT, key, 1, started.kind, payload)
-        row = await connection.fetchrow(_KNOWN_RUN, key)
-        return Accepted(run_of(row), True, Recorded(position(1), _ms(at), started))
+        assert row is not None
+        return Accepted(run_of(row), True, Recorded(position(1), _ms(row["event_at"]), started))
 
     @reconnecting
     async def withdraw(self, key: UUID) -> bool:
@@ -259,9 +242,7 @@ class RunStore:
         row = row or await self._pool.fetchrow(_TERMINAL, key)
         if row is None:
             return None, False
-        event = event_codec.load_row(row["payload"], None, None)
-        assert isinstance(event, RunFinished)
-        return Recorded(position(row["seq"]), _ms(row["created_at"]), event), now
+        return end_of(row), now
 
     async def end_lost(self, key: UUID, code: str, message: str) -> Recorded | None:
         """Fail an active run whose workflow is gone; None if it had ended already."""

@@ -14,6 +14,7 @@ from uuid import UUID
 import asyncpg
 
 from adapters import event_codec
+from adapters.postgres.endings import END_AUDIT, END_EVENT, end_of
 from adapters.postgres.pool import Pool, Row, constraint, reconnecting
 from domain.errors import StaleAttempt
 from domain.events import (
@@ -47,15 +48,17 @@ WITH r AS (
 )
 SELECT seq, payload, created_at FROM event
 """
-_COMPLETE_TURN = """
+# `$14`: the run ends with this turn, `$15`: by which limit. Its end is then written along.
+_COMPLETE_TURN = f"""
 WITH r AS (
-    UPDATE runs SET last_seq = last_seq + 1, open_turn_seq = NULL, open_attempt = 0,
-                    turns = turns + 1, input_tokens = input_tokens + $8,
+    UPDATE runs SET last_seq = last_seq + 1 + $14::boolean::int, open_turn_seq = NULL,
+                    open_attempt = 0, turns = turns + 1, input_tokens = input_tokens + $8,
                     output_tokens = output_tokens + $9, cached_tokens = cached_tokens + $10,
-                    cost_micro_usd = cost_micro_usd + $11
+                    cost_micro_usd = cost_micro_usd + $11, limit_hit = $15,
+                    status = CASE WHEN $14 THEN 'completed' ELSE status END,
+                    finished_at = CASE WHEN $14 THEN now() END
     WHERE id = $1 AND open_turn_seq = $2
-    RETURNING id, run_id, owner_id, session_id, origin, last_seq, turns, executor, profile_name,
-              cost_micro_usd
+    RETURNING *
 ), s AS (
     UPDATE sessions SET last_seq = sessions.last_seq + 1, updated_at = now()
     FROM r WHERE sessions.id = r.session_id RETURNING sessions.last_seq
@@ -69,7 +72,7 @@ WITH r AS (
     FROM r, s
 ), event AS (
     INSERT INTO run_events (run_id, seq, kind, payload)
-    SELECT r.id, r.last_seq, 'turn_completed', jsonb_build_object(
+    SELECT r.id, r.last_seq - $14::boolean::int, 'turn_completed', jsonb_build_object(
         'kind', 'turn_completed', 'turn', r.turns, 'message_id', $3::text,
         'executor', r.executor, 'finish_reason', $6::text)
     FROM r RETURNING seq, created_at
@@ -77,16 +80,19 @@ WITH r AS (
     INSERT INTO model_calls (run_id, turn, attempt, owner_id, model, finish_reason, input_tokens,
                              output_tokens, cached_tokens, cost_micro_usd, seen)
     SELECT r.id, r.turns, $12, r.owner_id, $7, $6, $8, $9, $10, $11, $13::jsonb FROM r
-)
-SELECT event.seq AS event_seq, event.created_at AS event_at, r.executor, r.cost_micro_usd
-FROM event, r
-"""
+), ended AS ({END_EVENT}), audited AS ({END_AUDIT})
+SELECT event.seq AS event_seq, event.created_at AS event_at, r.executor, r.cost_micro_usd,
+       ended.seq, ended.payload, ended.created_at
+FROM event CROSS JOIN r LEFT JOIN ended ON true
+"""  # noqa: S608 (a constant)
 _COMPLETED_TURN = """
 SELECT m.id, m.content, m.tool_calls, m.metadata ->> 'finish_reason' AS finish_reason,
-       e.seq AS event_seq, e.created_at AS event_at, r.cost_micro_usd, r.executor
+       e.seq AS event_seq, e.created_at AS event_at, r.cost_micro_usd, r.executor,
+       ended.seq, ended.payload, ended.created_at
 FROM run_events e
 JOIN runs r ON r.id = e.run_id
 JOIN messages m ON m.session_id = r.session_id AND m.id = e.payload ->> 'message_id'
+LEFT JOIN run_events ended ON ended.run_id = r.id AND ended.kind = 'run_finished'
 WHERE e.run_id = $1 AND e.kind = 'turn_completed' AND (e.payload ->> 'turn')::int = $2
 """
 _FINISH_TOOL = """
@@ -153,16 +159,18 @@ class OpenTurn:
 
 @dataclass(frozen=True, slots=True)
 class DoneTurn:
-    """A turn whose message is stored. `run_cost_micro_usd`: of the run so far."""
+    """A turn whose message is stored. `run_cost_micro_usd`: of the run so far; `finished`: the
+    end of the run, if it has ended."""
 
     completed: Recorded
     event: TurnCompleted
     run_cost_micro_usd: int
+    finished: Recorded | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """What a model call came to."""
+    """What a model call came to. `ends`: the run is completed with it, by `limit` if by one."""
 
     text: str
     tool_calls: tuple[ToolCall, ...]
@@ -171,6 +179,8 @@ class Completion:
     usage: Usage
     cost_micro_usd: int
     seen: Mapping[str, Any]
+    ends: bool = False
+    limit: str | None = None
 
 
 class TurnStore:
@@ -192,7 +202,10 @@ class TurnStore:
 
     @reconnecting
     async def complete(self, run_key: UUID, turn: OpenTurn, done: Completion) -> DoneTurn:
-        """Store the assistant message, its event and its usage. Raises StaleAttempt if fenced."""
+        """Store the assistant message, its event and its usage, and the run's end if it is one.
+
+        Raises StaleAttempt if fenced.
+        """
         event = turn.event
         row = await self._pool.fetchrow(
             _COMPLETE_TURN,
@@ -209,6 +222,8 @@ class TurnStore:
             done.cost_micro_usd,
             event.attempt,
             json.dumps(done.seen),
+            done.ends,
+            done.limit,
         )
         if row is None:
             stored = await self._done(run_key, event.turn)
@@ -277,7 +292,8 @@ def _done_turn(
 ) -> DoneTurn:
     event = TurnCompleted(turn, message_id, row["executor"], finish, text, calls)
     recorded = _recorded(row["event_seq"], row["event_at"], event)
-    return DoneTurn(recorded, event, row["cost_micro_usd"])
+    finished = None if row["seq"] is None else end_of(row)
+    return DoneTurn(recorded, event, row["cost_micro_usd"], finished)
 
 
 def _recorded(seq: int, at: datetime, event: DurableEvent) -> Recorded:

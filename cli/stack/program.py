@@ -56,25 +56,33 @@ class NoPoller(Exception):
     """No worker asks for work on this task queue."""
 
 
-def polls(address: str, namespace: str, queue: str) -> Callable[[int], Awaitable[object]]:
-    """A check: a process with this pid asks Temporal for work on this task queue."""
+WORKFLOWS = TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW
+ACTIVITIES = TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY
+
+
+def polls(
+    address: str, namespace: str, queue: str, kind: TaskQueueType.ValueType = WORKFLOWS
+) -> Callable[[int], Awaitable[object]]:
+    """A check: a process with this pid asks Temporal for work of this kind on this task queue."""
 
     async def check(pid: int) -> None:
-        identities = await pollers(address, namespace, queue)
+        identities = await pollers(address, namespace, queue, kind)
         if not any(identity.split("@")[0] == str(pid) for identity in identities):
             raise NoPoller(f"nobody with pid {pid} polls the queue {queue}")
 
     return check
 
 
-async def pollers(address: str, namespace: str, queue: str) -> list[str]:
-    """Identities of the workers that polled this queue for workflow tasks lately."""
+async def pollers(
+    address: str, namespace: str, queue: str, kind: TaskQueueType.ValueType = WORKFLOWS
+) -> list[str]:
+    """Identities of the workers that polled this queue for such tasks lately."""
     client = await connect(address, namespace)
     described = await client.workflow_service.describe_task_queue(
         DescribeTaskQueueRequest(
             namespace=namespace,
             task_queue=TaskQueue(name=queue),
-            task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW,
+            task_queue_type=kind,
         )
     )
     return [poller.identity for poller in described.pollers]

@@ -1,0 +1,54 @@
+"""`varve bench`: what a run costs on this machine, beside what it is compared with."""
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+import uvloop
+
+from cli.bench import report
+from cli.bench.figures import Findings
+from cli.bench.measure import Extent, measure
+from cli.bench.stage import staged
+from cli.output import aside, console, failures, show_json
+
+app = typer.Typer(no_args_is_help=True, help="Measure on this machine.")
+QUICK = Extent(rounds=1, alone=2, together=4, concurrency=4)
+_ROUNDS = 5
+
+
+@app.callback()
+def bench() -> None:
+    """Figures, never verdicts; read the ratios, since absolute figures drift with the machine."""
+
+
+@app.command()
+def run(
+    runs: Annotated[
+        int,
+        typer.Option(min=_ROUNDS, help="Runs of each kind, one at a time; twice as many at 20."),
+    ] = 100,
+    quick: Annotated[bool, typer.Option("--quick", help="A few runs: does it work?")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+) -> None:
+    """Run by run, ours in three placements beside the empty workflow and the bare SDK loop.
+
+    Starts servers and workers of its own in a temporary folder, on free ports.
+    """
+    each = runs // _ROUNDS
+    extent = QUICK if quick else Extent(_ROUNDS, alone=each, together=2 * each)
+    with failures():
+        findings = uvloop.run(_measured(extent))
+    if as_json:
+        show_json(asdict(findings))
+    else:
+        report.show(findings, console)
+
+
+async def _measured(extent: Extent) -> Findings:
+    async with staged(_say) as stage:
+        return await measure(stage, extent, _say)
+
+
+def _say(text: str) -> None:
+    aside.print(text, style="dim", markup=False)

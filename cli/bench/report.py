@@ -1,0 +1,64 @@
+"""Findings for a person: tables, each figure beside its ratio to what ran in the same minute."""
+
+from rich.console import Console
+from rich.table import Table
+
+from cli.bench.figures import Figure, Findings, Load
+
+
+def show(findings: Findings, console: Console) -> None:
+    versions = ", ".join(f"{name} {number}" for name, number in findings.versions.items())
+    console.print(f"{findings.taken_at} · {findings.machine}\n{versions}\n", markup=False)
+    floor = findings.figures[0]
+    for place, load in enumerate(floor.loads):
+        console.print(_loads(findings, place, load))
+    console.print(_histories(findings))
+    console.print(_firsts(findings))
+
+
+def _loads(findings: Findings, place: int, floor: Load) -> Table:
+    table = Table(
+        *("", "runs", "p50 ms", "p95 ms", "× empty", "runs/s", "CPU ms", "servers' CPU ms"),
+        title=f"{floor.concurrency} at a time",
+        box=None,
+        title_justify="left",
+    )
+    for figure in findings.figures:
+        load = figure.loads[place]
+        table.add_row(
+            figure.name,
+            str(load.runs),
+            *(f"{load.p50_ms:.1f}", f"{load.p95_ms:.1f}", f"{load.p50_ms / floor.p50_ms:.2f}"),
+            *(f"{load.runs_per_s:.1f}", f"{load.cpu_ms:.1f}", f"{load.servers_cpu_ms:.1f}"),
+        )
+    return table
+
+
+def _histories(findings: Findings) -> Table:
+    columns = ("", "events", "bytes", "events, 10 × the text", "bytes, 10 × the text")
+    table = Table(*columns, title="History of one run", box=None, title_justify="left")
+    for figure in findings.figures:
+        if figure.history is not None:
+            table.add_row(figure.name, *_counts(figure))
+    return table
+
+
+def _counts(figure: Figure) -> list[str]:
+    cells: list[str] = []
+    for history in (figure.history, figure.history_long):
+        cells += [str(history.events), str(history.size)] if history else ["", ""]
+    return cells
+
+
+def _firsts(findings: Findings) -> Table:
+    columns = ("", "at a time", "calls", "p50 ms", "p95 ms", "× direct")
+    table = Table(*columns, title="First token, model delay 300 ms", box=None, title_justify="left")
+    direct = {f.concurrency: f.p50_ms for f in findings.firsts if f.name == "direct call"}
+    for first in findings.firsts:
+        table.add_row(
+            first.name,
+            *(str(first.concurrency), str(first.calls)),
+            *(f"{first.p50_ms:.1f}", f"{first.p95_ms:.1f}"),
+            f"{first.p50_ms / direct[first.concurrency]:.2f}",
+        )
+    return table
