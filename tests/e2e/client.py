@@ -104,10 +104,11 @@ class Reader:
     async def follow(self) -> None:
         """To the end, reconnecting with Last-Event-ID whenever the connection is gone."""
         while not self.over:
+            held = len(self.events)
             with suppress(httpx2.TransportError):
                 await self._connect()
-            if not self.over:
-                await asyncio.sleep(0.05)
+            if len(self.events) == held:
+                await asyncio.sleep(0.2)
 
     async def _connect(self) -> None:
         self.connections += 1
