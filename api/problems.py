@@ -90,7 +90,7 @@ def of(error: Exception) -> Problem:
             return Problem("run-conflict", 409, str(error))
         case HTTPException():
             return Problem(
-                "http-error",
+                _SLUGS.get(error.status_code, "http-error"),
                 error.status_code,
                 str(error.detail),
                 headers=dict(error.headers or {}),
@@ -133,7 +133,7 @@ async def _handle(request: Request, error: Exception) -> JSONResponse:
 def install(app: FastAPI) -> None:
     kinds: tuple[type[Exception], ...] = (
         *(Problem, RequestValidationError, InvalidInput, NotFound, SessionBusy, RunConflict),
-        *(HTTPException, RPCError, Exception),
+        *(HTTPException, RPCError, *LOST, Exception),
     )
     for kind in kinds:
         app.add_exception_handler(kind, _handle)

@@ -8,9 +8,6 @@ from tests.fixtures_api import Api, Person, run_input
 
 JSON = {"content-type": "application/json", "accept": "application/json"}
 USER = {"id": "m1", "role": "user", "content": "hello"}
-NESTED: Any = "bottom"
-for _ in range(500):
-    NESTED = [NESTED]
 
 
 def _json(value: Any) -> bytes:
@@ -141,7 +138,7 @@ async def test_what_older_and_newer_clients_send_along_is_read_over(alice: Perso
         protocolVersion="1.0",
         parentRunId="r0",
         somethingNew={"a": [1]},
-        state={"deep": NESTED},
+        state=json.loads("[" * 500 + "]" * 500),
         forwardedProps={"theirs": True, "varve": None},
         tools=None,
         context=None,
