@@ -91,6 +91,7 @@ class LiveHub:
         self._wake_key = f"hub:{uuid4()}:wake"
         self._wake_place = _BEGINNING
         self.connected = True
+        self._stopping = False
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator["LiveHub"]:
@@ -98,6 +99,7 @@ class LiveHub:
         try:
             yield self
         finally:
+            self._stopping = True
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -147,7 +149,8 @@ class LiveHub:
 
     async def _follow(self) -> None:
         pause_s = _PAUSE_S[0]
-        while True:
+        # Not only cancelled: the client may lose a cancellation that meets a broken connection.
+        while not self._stopping:
             asked = {**self._places, self._wake_key: self._wake_place}
             try:
                 read = await self._redis.xread(asked, count=_PAGE, block=_BLOCK_MS)
@@ -187,7 +190,7 @@ class LiveHub:
             reader.tell(reread=True, refill=True)
 
     async def _poll(self) -> None:
-        while True:
+        while not self._stopping:
             await asyncio.sleep(self._poll_s if self.connected else min(self._poll_s, 0.5))
             readers = self._all()
             if not readers:

@@ -79,12 +79,16 @@ def _cleaned(value: Any) -> Any:
             return value
 
 
-def stream(services: Services, run: Run, *, modern: bool, cursor: int | None) -> StreamingResponse:
+def stream(
+    services: Services, run: Run, *, modern: bool, cursor: int | None, holds: Sequence[str] = ()
+) -> StreamingResponse:
     """The run from the beginning, or from behind `cursor`, until it ends.
 
-    A client that goes away cancels this reader and nothing else.
+    holds: ids of the messages that the client has. A client that goes away cancels this reader
+    and nothing else.
     """
-    reader = agui.Reader(modern=modern, cursor=-1 if cursor is None else cursor)
+    at = -1 if cursor is None else cursor
+    reader = agui.Reader(modern=modern, cursor=at, holds=tuple(holds))
     return StreamingResponse(
         _frames(services, run, reader), media_type="text/event-stream", headers=_HEADERS
     )

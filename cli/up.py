@@ -27,6 +27,7 @@ from cli.stack.state import Endpoints, State
 app = typer.Typer()
 
 WELCOME = "welcome"  # the session of the first turn
+SMOKE_WITHIN_S = 120.0
 GREETING = "Remember that my first layer was laid down today."
 
 
@@ -61,7 +62,10 @@ def _smoke(folder: Path | None, *, as_json: bool) -> int:
     findings: list[Finding] = []
 
     async def check(endpoints: Endpoints, _state: State, _stop: asyncio.Event) -> int:
-        findings.extend(await examine(endpoints))
+        try:
+            findings.extend(await asyncio.wait_for(examine(endpoints), SMOKE_WITHIN_S))
+        except TimeoutError:
+            findings.append(Finding("in time", False, f"not done after {SMOKE_WITHIN_S:.0f} s"))
         return 0 if all(finding.ok for finding in findings) else FAILED
 
     code = FAILED

@@ -34,7 +34,7 @@ from domain.messages import Message, Usage
 
 PROTOCOL_VERSION = "1.0"
 
-Placed = list[tuple[int, Frame]]  # (place within the event, frame)
+Placed = list[tuple[int | None, Frame]]  # (place within the event, frame); None: without an id
 
 # Places. START, CONTENT and END of a message that was not streamed whole; calls follow.
 _START, _CONTENT, _END, _CALLS = range(4)
@@ -66,11 +66,13 @@ class Reader:
     """What one reader of a run has been told.
 
     cursor: the last id it holds, frames up to it are not sent again (-1: nothing yet);
-    modern: it speaks protocol 1.0.
+    modern: it speaks protocol 1.0;
+    holds: ids of the messages on its screen, in their order, as far as it told them.
     """
 
     modern: bool = False
     cursor: int = -1
+    holds: tuple[str, ...] = ()
     thread_id: str = ""
     run_id: str = ""
     step: str | None = None
@@ -124,7 +126,10 @@ def encode(
                 reader, placed = _run_finished(reader, event)
             case _:
                 assert_never(event)
-        frames = [Numbered(position(item.seq, place), frame) for place, frame in placed]
+        frames = [
+            Numbered(None if place is None else position(item.seq, place), frame)
+            for place, frame in placed
+        ]
     for numbered in frames:
         numbered.frame["timestamp"] = item.at_ms
     return reader, [n for n in frames if n.id is None or n.id > reader.cursor]
@@ -134,11 +139,30 @@ def _run_started(
     reader: Reader, event: RunStarted, conversation: Sequence[Message]
 ) -> tuple[Reader, Placed]:
     ids = {"threadId": event.thread_id, "runId": event.run_id}
-    return replace(reader, thread_id=event.thread_id, run_id=event.run_id), [
+    truth = shapes.messages(conversation)
+    placed: Placed = [
         (0, {"type": "RUN_STARTED", **ids, "protocolVersion": PROTOCOL_VERSION}),
         (1, {"type": "STATE_SNAPSHOT", "snapshot": {}}),
-        (2, {"type": "MESSAGES_SNAPSHOT", "messages": shapes.messages(conversation)}),
     ]
+    if reader.cursor < 0 and (kept := _misplaced(reader.holds, truth)) is not None:
+        placed.append((None, {"type": "MESSAGES_SNAPSHOT", "messages": kept}))
+    placed.append((2, {"type": "MESSAGES_SNAPSHOT", "messages": truth}))
+    return replace(reader, thread_id=event.thread_id, run_id=event.run_id), placed
+
+
+def _misplaced(holds: Sequence[str], truth: list[Frame]) -> list[Frame] | None:
+    """What of the truth a client must be cut back to before it is told the whole; None: nothing.
+
+    Clients keep the messages they have where they are and add the others behind them. One that
+    missed a turn (another device had it) would show its new question before that turn for ever.
+    """
+    ids = [message["id"] for message in truth]
+    known = set(ids)
+    kept = [id for id in dict.fromkeys(holds) if id in known]
+    right = 0
+    while right < len(kept) and kept[right] == ids[right]:
+        right += 1
+    return None if right == len(kept) else truth[:right]
 
 
 def _turn_started(

@@ -64,6 +64,8 @@ def messages(conversation: Sequence[Message], *, settled: bool = True) -> list[F
     answered = {message.tool_call_id for message in conversation}
     shaped: list[Frame] = []
     for message in conversation:
+        if message.role is Role.ASSISTANT and not (message.content or message.tool_calls):
+            continue  # its turn had no frame either
         shaped.append(_message(message))
         if settled:
             shaped += [_no_result(call) for call in message.tool_calls if call.id not in answered]
@@ -71,7 +73,9 @@ def messages(conversation: Sequence[Message], *, settled: bool = True) -> list[F
 
 
 def _message(message: Message) -> Frame:
-    shape: Frame = {"id": message.id, "role": message.role.value, "content": message.content}
+    shape: Frame = {"id": message.id, "role": message.role.value}
+    if message.content or not message.tool_calls:  # as a client builds it from the frames
+        shape["content"] = message.content
     if message.tool_calls:
         shape["toolCalls"] = [_message_call(call) for call in message.tool_calls]
     if message.role is Role.TOOL:

@@ -27,10 +27,13 @@ class Placement(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AgentRunInput:
+    """Which run, and how far it is: the rest is carried over continue-as-new."""
+
     run_key: UUID
-    turn: int = 0  # carried over continue-as-new, like what follows
-    tool_tokens: int = 0
-    message_id: str | None = None
+    turn: int = 0  # completed model calls
+    tool_tokens: int = 0  # size of all tool results so far
+    message_id: str | None = None  # the last message of the model
+    over_cost: bool = False  # its max_cost_usd is spent
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +161,15 @@ class AgentRunResult:
     turns: int
     message_id: str | None
     limit: str | None = None
+
+
+def limit_reached(plan: RunPlan, state: AgentRunInput) -> str | None:
+    """The limit that makes the next turn the last one, without tools; None if there is none."""
+    if state.turn >= plan.max_turns - 1:
+        return "max_turns"
+    if state.over_cost:
+        return "max_cost_usd"
+    return "turn_budget_tokens" if state.tool_tokens >= plan.turn_budget_tokens else None
 
 
 MAX_PARALLEL_CALLS = 8

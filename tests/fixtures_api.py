@@ -3,7 +3,7 @@
 import asyncio
 import json
 import socket
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -35,7 +35,7 @@ class Api:
     base_url: str  # without a trailing slash, with the prefix
     settings: Settings
     pool: Pool
-    server: uvicorn.Server
+    drain: Callable[[], None]  # ends all open streams, as a shutdown does
     clients: list[httpx2.AsyncClient] = field(default_factory=list[httpx2.AsyncClient])
 
     async def person(
@@ -52,7 +52,9 @@ class Api:
 
     def client(self, key: str | None = None) -> httpx2.AsyncClient:
         headers = {"authorization": f"Bearer {key}"} if key else {}
-        client = httpx2.AsyncClient(base_url=self.base_url, headers=headers, timeout=30)
+        client = httpx2.AsyncClient(
+            base_url=self.base_url, headers=headers, timeout=30, verify=False, trust_env=False
+        )
         self.clients.append(client)
         return client
 
@@ -68,13 +70,14 @@ async def serving_api(config: Settings, pool: Pool) -> AsyncGenerator[Api]:
     while not server.started:
         assert not serving.done(), "the API did not start"
         await asyncio.sleep(0.01)
-    api = Api(f"http://127.0.0.1:{listener.getsockname()[1]}{PREFIX}", config, pool, server)
+    drain = app.state.hub.drain
+    api = Api(f"http://127.0.0.1:{listener.getsockname()[1]}{PREFIX}", config, pool, drain)
     try:
         yield api
     finally:
         for client in api.clients:
             await client.aclose()
-        app.state.hub.drain()
+        drain()
         server.should_exit = True
         await serving
         listener.close()

@@ -1,6 +1,7 @@
 """One server as a child process: start it, wait until it answers, stop it, say why it failed."""
 
 import asyncio
+import contextlib
 import signal
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
@@ -12,7 +13,8 @@ from cli.stack.errors import StackError, tail
 Check = Callable[[], Awaitable[object]]
 """Raises as long as the server does not answer."""
 
-POLL_S = 0.03
+POLL_S = 0.02
+LONGEST_POLL_S = 0.25
 
 
 class Child:
@@ -64,21 +66,20 @@ class Child:
 
     async def ready(self, check: Check, within_s: float = 30.0) -> None:
         """Wait until `check` no longer raises. Raises StackError if it exits or takes too long."""
-        assert self._process is not None, "spawn first"
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + within_s
-        while True:
-            try:
-                await asyncio.wait_for(check(), timeout=max(0.1, deadline - loop.time()))
-                return
-            except Exception as error:  # whatever a client says of a server that is not up yet
-                if self._process.returncode is not None:
-                    raise self.error(
-                        f"exited with {self._process.returncode} before it was ready"
-                    ) from error
-                if loop.time() > deadline:
-                    raise self.error(f"does not answer after {within_s:.0f} s: {error}") from error
-            await asyncio.sleep(POLL_S)
+        ended = asyncio.create_task(self.wait())
+        checked = asyncio.create_task(_passes(check))
+        try:
+            await asyncio.wait(
+                (ended, checked), timeout=within_s, return_when=asyncio.FIRST_COMPLETED
+            )
+            if ended.done():
+                raise self.error(f"exited with {ended.result()} before it was ready")
+            if not checked.done():
+                raise self.error(f"does not answer after {within_s:.0f} s")
+        finally:
+            ended.cancel()
+            checked.cancel()
+            await asyncio.gather(ended, checked, return_exceptions=True)
 
     async def wait(self) -> int:
         """Its exit code, once it has ended."""
@@ -113,6 +114,16 @@ class Child:
             remedy=self._remedy,
             log=self.log,
         )
+
+
+async def _passes(check: Check) -> None:
+    pause = POLL_S
+    while True:
+        with contextlib.suppress(Exception):  # whatever a client says of a server not yet up
+            await check()
+            return
+        await asyncio.sleep(pause)
+        pause = min(1.3 * pause, LONGEST_POLL_S)  # asking costs the starting process time
 
 
 async def end(pid: int, *, within_s: float = 10.0, signal_first: int = signal.SIGTERM) -> None:

@@ -37,11 +37,16 @@ class Supervisor:
         for part in parts:
             part.child.on_spawn = self._note(part)
         self._parts += parts
-        results = await asyncio.gather(*(part.start() for part in parts), return_exceptions=True)
+        starts = (self._first(part) for part in parts)
+        results = await asyncio.gather(*starts, return_exceptions=True)
         for result in results:
             if isinstance(result, BaseException):
                 raise result
         self._watchers += [asyncio.create_task(self._watch(part)) for part in parts]
+
+    async def _first(self, part: Part) -> None:
+        await part.start()
+        self._say(f"{part.component} is up")
 
     async def stop(self) -> None:
         """Stop everything, the last started first. Also right after a start that failed."""

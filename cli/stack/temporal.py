@@ -8,7 +8,7 @@ from cli.stack.ports import HOST, free_port
 from cli.stack.process import Child
 
 # As safe as before and about twice as fast; without the rates every step waits for a 50 ms tick.
-# See docs/decisions/0007-embedded-stack.md.
+# See docs/decisions/0008-embedded-stack.md.
 TUNING = [
     *("--sqlite-pragma", "journal_mode=wal", "--sqlite-pragma", "synchronous=2"),
     *("--dynamic-config-value", "history.transferProcessorMaxPollRPS=5000"),

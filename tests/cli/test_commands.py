@@ -1,9 +1,10 @@
 """Commands that look at one database, as a shell would call them."""
 
+import asyncio
 import json
 import os
-import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,15 @@ import pytest
 
 from cli.doctor import Health, examine
 from cli.stack.ports import free_port
+
+
+@dataclass(frozen=True)
+class Done:
+    """A command that has ended."""
+
+    code: int
+    out: str
+    err: str
 
 
 class Shell:
@@ -21,16 +31,23 @@ class Shell:
         clean = {k: v for k, v in os.environ.items() if not k.startswith("VARVE_")}
         self._env = {**clean, **env}
 
-    def __call__(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
-        argv = [Path(sys.executable).parent / "varve", *arguments]
-        return subprocess.run(
-            argv, cwd=self._folder, env=self._env, capture_output=True, text=True, timeout=60
+    async def __call__(self, *arguments: str) -> Done:
+        process = await asyncio.create_subprocess_exec(
+            str(Path(sys.executable).parent / "varve"),
+            *arguments,
+            cwd=self._folder,
+            env=self._env,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
         )
+        out, err = await process.communicate()
+        return Done(process.returncode or 0, out.decode(), err.decode())
 
-    def json(self, *arguments: str) -> Any:
-        done = self(*arguments, "--json")
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout)
+    async def json(self, *arguments: str) -> Any:
+        done = await self(*arguments, "--json")
+        assert done.code == 0, done.err
+        return json.loads(done.out)
 
 
 @pytest.fixture
@@ -38,26 +55,26 @@ def varve(tmp_path: Path, database_url: str) -> Shell:
     return Shell(tmp_path, VARVE_DATABASE_URL=database_url)
 
 
-def test_a_key_s_life(varve: Shell) -> None:
-    varve.json("user", "add", "ada", "--role", "operator", "--timezone", "Europe/London")
-    (user,) = varve.json("user", "list")
+async def test_a_key_s_life(varve: Shell) -> None:
+    await varve.json("user", "add", "ada", "--role", "operator", "--timezone", "Europe/London")
+    (user,) = await varve.json("user", "list")
     assert (user["name"], user["role"], user["timezone"]) == ("ada", "operator", "Europe/London")
 
-    made = varve.json("key", "create", "ada", "--scope", "runs:read", "--days", "3")
+    made = await varve.json("key", "create", "ada", "--scope", "runs:read", "--days", "3")
     assert made["key"].startswith(f"vk_{made['prefix']}_")
     assert (made["scopes"], made["loopback_only"]) == ("runs:read", False)
 
-    (listed,) = varve.json("key", "list", "--user", "ada")
+    (listed,) = await varve.json("key", "list", "--user", "ada")
     assert "key" not in listed
-    (revoked,) = varve.json("key", "revoke", made["prefix"])
+    (revoked,) = await varve.json("key", "revoke", made["prefix"])
     assert revoked["revoked_at"]
 
 
-def test_a_new_key_is_alone_on_standard_output(varve: Shell) -> None:
-    varve("user", "add", "ada")
-    done = varve("key", "create", "ada")
-    assert done.stdout.startswith("vk_")
-    assert len(done.stdout.split()) == 1
+async def test_a_new_key_is_alone_on_standard_output(varve: Shell) -> None:
+    await varve("user", "add", "ada")
+    done = await varve("key", "create", "ada")
+    assert done.out.startswith("vk_")
+    assert len(done.out.split()) == 1
 
 
 @pytest.mark.parametrize(
@@ -68,34 +85,37 @@ def test_a_new_key_is_alone_on_standard_output(varve: Shell) -> None:
         (["user", "add", "ada", "--timezone", "Mars/Olympus"], "not a time zone"),
     ],
 )
-def test_a_mistake_is_told_in_words(varve: Shell, arguments: list[str], words: str) -> None:
-    done = varve(*arguments)
-    assert done.returncode == 1
-    assert words in done.stderr
-    assert "Traceback" not in done.stderr
+async def test_a_mistake_is_told_in_words(varve: Shell, arguments: list[str], words: str) -> None:
+    done = await varve(*arguments)
+    assert done.code == 1
+    assert words in done.err
+    assert "Traceback" not in done.err
 
 
-def test_migrating_twice_is_harmless(varve: Shell) -> None:
-    assert varve("migrate").returncode == 0
-    assert varve("migrate").returncode == 0
+async def test_migrating_twice_is_harmless(varve: Shell) -> None:
+    assert (await varve("migrate")).code == 0
+    assert (await varve("migrate")).code == 0
 
 
-def test_without_any_stack_a_command_says_how_to_get_one(tmp_path: Path) -> None:
+async def test_without_any_stack_a_command_says_how_to_get_one(tmp_path: Path) -> None:
     for arguments in (["migrate"], ["user", "list"], ["chat", "--message", "hi"]):
-        done = Shell(tmp_path)(*arguments)
-        assert done.returncode == 1
-        assert "make up" in done.stderr
+        done = await Shell(tmp_path)(*arguments)
+        assert done.code == 1
+        assert "make up" in done.err
 
 
-def test_the_file_env_is_read_and_the_environment_wins(tmp_path: Path, database_url: str) -> None:
+async def test_the_file_env_is_read_and_the_environment_wins(
+    tmp_path: Path, database_url: str
+) -> None:
     (tmp_path / ".env").write_text(f"VARVE_DATABASE_URL={database_url}\n")
-    assert Shell(tmp_path).json("user", "list") == []
+    assert await Shell(tmp_path).json("user", "list") == []
     away = f"postgresql://postgres@127.0.0.1:{free_port()}/x"
-    assert Shell(tmp_path, VARVE_DATABASE_URL=away)("migrate").returncode == 1
+    done = await Shell(tmp_path, VARVE_DATABASE_URL=away)("migrate")
+    assert done.code == 1
 
 
-def test_the_doctor_finds_nothing_wrong_where_nothing_runs(tmp_path: Path) -> None:
-    found = {each["part"]: each for each in Shell(tmp_path).json("doctor")}
+async def test_the_doctor_finds_nothing_wrong_where_nothing_runs(tmp_path: Path) -> None:
+    found = {each["part"]: each for each in await Shell(tmp_path).json("doctor")}
     assert found["services"]["health"] == "idle"
     assert found["PostgreSQL binary"]["health"] == "ok"
 

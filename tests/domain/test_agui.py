@@ -7,6 +7,7 @@ from domain.agui_shapes import NO_RESULT, messages
 from domain.events import (
     SPAN,
     Notice,
+    Recorded,
     RunFinished,
     RunStarted,
     RunStatus,
@@ -201,13 +202,13 @@ def test_the_conversation_has_ag_ui_shape() -> None:
         Message("u", Role.USER, "hi"),
         Message("a", Role.ASSISTANT, "", (CALL,)),
         Message("t", Role.TOOL, "green", tool_call_id="call_1"),
+        Message("neither text nor calls", Role.ASSISTANT, ""),
     ]
     assert messages(conversation) == [
         {"id": "u", "role": "user", "content": "hi"},
         {
             "id": "a",
             "role": "assistant",
-            "content": "",
             "toolCalls": [
                 {
                     "id": "call_1",
@@ -224,3 +225,29 @@ def test_an_unanswered_call_of_the_past_is_answered_one_in_hand_is_not() -> None
     conversation = [Message("a", Role.ASSISTANT, "", (CALL,))]
     assert messages(conversation)[1]["content"] == NO_RESULT
     assert len(messages(conversation, settled=False)) == 1
+
+
+def opened(holds: tuple[str, ...]) -> list[tuple[int | None, list[str]]]:
+    """(id, message ids) of the snapshots at the start, for a client with these messages."""
+    run = started()
+    run.conversation = [Message(id, Role.USER, id) for id in ("a", "b", "c", "d")]
+    event = RunStarted("thread", "run", 4)
+    _, frames = agui.encode(
+        agui.Reader(holds=holds), Recorded(SPAN, 1_000, event), run.through(event)
+    )
+    return [
+        (one.id, [message["id"] for message in one.frame["messages"]])
+        for one in frames
+        if one.frame["type"] == "MESSAGES_SNAPSHOT"
+    ]
+
+
+def test_a_client_that_holds_the_beginning_is_told_the_conversation_once() -> None:
+    for holds in ((), ("a", "b"), ("a", "of its own", "b"), ("a", "b", "a")):
+        assert opened(holds) == [(SPAN + 2, ["a", "b", "c", "d"])]
+
+
+def test_a_client_that_missed_messages_is_first_cut_back_to_what_is_in_place() -> None:
+    assert opened(("a", "d")) == [(None, ["a"]), (SPAN + 2, ["a", "b", "c", "d"])]
+    assert opened(("d",)) == [(None, []), (SPAN + 2, ["a", "b", "c", "d"])]
+    assert opened(("b", "a")) == [(None, []), (SPAN + 2, ["a", "b", "c", "d"])]

@@ -1,0 +1,65 @@
+"""The whole of Varve with the official clients in front of it."""
+
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from tests.agui.driver import ClientRun, Driver, Generation, driving, install
+from tests.fixtures_api import Person, run_input, serving_api
+from tests.fixtures_worker import System
+
+
+@dataclass(frozen=True)
+class App:
+    """An app of one user: clients of one generation, and the user's own HTTP client."""
+
+    generation: Generation
+    driver: Driver
+    person: Person
+    url: str
+    stop_streams: Callable[[], None]  # as a server does that shuts down
+    thread_id: str = field(default_factory=lambda: f"thread-{uuid4().hex}")
+
+    async def ask(self, text: str, *, agent: str = "first", **members: Any) -> ClientRun:
+        """The client called `agent` (made when it is new) posts what `run_input` makes."""
+        body = run_input(text, thread_id=self.thread_id, **members)
+        return await self.driver.start(
+            generation=self.generation,
+            agent=f"{self.thread_id} {agent}",
+            url=self.url,
+            key=self.person.key,
+            **{name: body[name] for name in ("threadId", "runId", "messages", "forwardedProps")},
+        )
+
+    async def history(self) -> list[dict[str, Any]]:
+        response = await self.person.http.get(f"/sessions/{self.thread_id}/history")
+        assert response.status_code == 200, response.text
+        return response.json()["messages"]
+
+
+@pytest.fixture(scope="session")
+async def clients(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with both generations of the client in it."""
+    folder = tmp_path_factory.mktemp("agui")
+    await install(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+async def driver(clients: Path) -> AsyncGenerator[Driver]:
+    async with driving(clients) as driver:
+        yield driver
+
+
+@pytest.fixture(params=["1.0.0", "0.0.59"])
+async def app(
+    request: pytest.FixtureRequest, driver: Driver, system: System
+) -> AsyncGenerator[App]:
+    driver.complaints.clear()
+    async with serving_api(system.settings, system.pool) as api:
+        person = await api.person("ada")
+        yield App(request.param, driver, person, f"{api.base_url}/runs", api.drain)
