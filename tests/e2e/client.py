@@ -66,7 +66,7 @@ class Reader:
     def text(self) -> str:
         """Of the message that is being said, or was said last."""
         said = [m for m in shown(self.frames) if m["role"] == "assistant"]
-        return said[-1]["content"] if said else ""
+        return said[-1].get("content", "") if said else ""
 
     def start(self) -> "Reader":
         """Follow the run beside the test."""
@@ -222,7 +222,7 @@ def shown(frames: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
                 messages[frame["messageId"]]["content"] += frame["delta"]
             case "TOOL_CALL_START":
                 id = frame["parentMessageId"]
-                parent = messages.setdefault(id, {"id": id, "role": "assistant", "content": ""})
+                parent = messages.setdefault(id, {"id": id, "role": "assistant"})
                 call = {"id": frame["toolCallId"], "type": "function"}
                 call["function"] = {"name": frame["toolCallName"], "arguments": ""}
                 calls[frame["toolCallId"]] = call

@@ -1,12 +1,12 @@
 """Processes die in the middle of an answer; nothing is lost and nothing is said twice."""
 
 import asyncio
-from uuid import UUID
+from uuid import uuid4
 
 import pytest
 
 from cli.stack.postgres import connection
-from domain.ids import session_key
+from domain.ids import run_key, session_key, tool_call_id
 from tests.e2e.client import Client, Reader, assert_all_agree, shown
 from tests.e2e.stack import Stack, back, parsed, until
 
@@ -190,20 +190,25 @@ async def test_a_worker_killed_after_a_tool_ran_leaves_one_result(
 async def test_a_worker_killed_between_a_tools_effect_and_its_record_leaves_one_result(
     stack: Stack, client: Client
 ) -> None:
-    """The dead worker's statement is still in the database, and lands when the lock is gone."""
+    """The dead worker's statement is still in the database, and lands when it is let through."""
+    owner, run_id = await stack.owner(), f"run-{uuid4().hex}"
+    call = tool_call_id(run_key(owner, run_id), 1, 0)
     async with connection(stack.settings.database_url) as database:
-        async with database.transaction():
-            await database.execute("LOCK TABLE audit IN SHARE MODE")
-            steady = client.post("Write file notes.txt: one layer a year.")
+        # Whoever records this call waits for this transaction.
+        await database.execute("BEGIN")
+        blocking = "INSERT INTO audit (owner_id, kind, dedupe_key) VALUES ($1, 'tool_called', $2)"
+        await database.execute(blocking, owner, f"tool:{call}")
+        steady = client.post("Write file notes.txt: one layer a year.", run_id=run_id)
+        assert steady.body is not None
+        folder = stack.state.workspaces / str(session_key(owner, steady.body["threadId"]))
 
-            async def written() -> bool:
-                return any(
-                    stack.state.workspaces.glob(f"{_session(await stack.owner(), steady)}/*.txt")
-                )
+        async def written() -> bool:
+            return (folder / "notes.txt").exists()
 
-            await until(written, "the tool has had its effect")
-            await stack.kill(stack.worker)
-        await back(stack.worker)
+        await until(written, "the tool has had its effect")
+        await stack.kill(stack.worker)
+        await database.execute("ROLLBACK")
+    await back(stack.worker)
     await assert_all_agree(steady, client.follow(await steady.done()))
     assert _of(steady, "TOOL_CALL_RESULT") == 1
     results = "SELECT count(*) FROM messages m JOIN runs r ON r.id = m.run_id WHERE r.run_id = $1"
@@ -215,11 +220,6 @@ async def test_a_worker_killed_between_a_tools_effect_and_its_record_leaves_one_
         steady.run_id,
     )
     assert [row["kind"] for row in called] == ["tool_called"]
-
-
-def _session(owner: UUID, run: Reader) -> UUID:
-    assert run.body is not None
-    return session_key(owner, run.body["threadId"])
 
 
 def _retried(reader: Reader) -> bool:
