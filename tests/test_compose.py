@@ -186,3 +186,11 @@ def test_locks_have_hashes_and_no_index_addresses(path: str) -> None:
     packages = re.findall(r"^[\w.-]+==[^\n]*\\\n    --hash=sha256:", text, re.MULTILINE)
     assert len(packages) == len(re.findall(r"^[\w.-]+==", text, re.MULTILINE))
     assert "://" not in text
+
+
+def test_the_lock_has_every_dependency_that_the_project_names() -> None:
+    extras: dict[str, list[str]] = PROJECT["optional-dependencies"]
+    named = [*PROJECT["dependencies"], *(name for extra in extras.values() for name in extra)]
+    wanted = {re.split(r"[^\w.-]", requirement)[0].lower() for requirement in named}
+    locked = re.findall(r"^([\w.-]+)==", (ROOT / "requirements.lock").read_text(), re.MULTILINE)
+    assert wanted <= set(locked), "run `make lock`"
