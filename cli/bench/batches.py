@@ -30,17 +30,21 @@ class Subject(Protocol):
     async def batch(self, runs: int, concurrency: int) -> Batch: ...
 
 
-async def lanes(play: Play, runs: int, concurrency: int) -> tuple[tuple[float, ...], float]:
-    """(seconds of each run, of all). A new run begins when one ends."""
+async def lanes(
+    play: Play, runs: int, concurrency: int, spread_s: float = 0.0
+) -> tuple[tuple[float, ...], float]:
+    """(seconds of each run, of all). A new run begins when one ends; the first ones begin within
+    `spread_s`, evenly, since people do not all press a key at the same moment."""
     left = iter(range(runs))
     walls: list[float] = []
 
-    async def lane() -> None:
+    async def lane(number: int) -> None:
+        await asyncio.sleep(spread_s * number / concurrency)
         for _ in left:
             walls.append(await play())
 
     began = time.perf_counter()
-    await asyncio.gather(*(lane() for _ in range(concurrency)))
+    await asyncio.gather(*(lane(number) for number in range(concurrency)))
     return tuple(walls), time.perf_counter() - began
 
 

@@ -13,7 +13,10 @@ from cli.bench.stage import Stage
 from cli.client import AgentClient
 
 DELAY_MS = 300
-_QUESTION = f"[[standin: first_delay_ms={DELAY_MS} tokens=20 delay_ms=10]]"
+_TOKENS, _PACE_MS = 200, 10  # a hundred tokens per second
+STREAM_S = (DELAY_MS + _TOKENS * _PACE_MS) / 1000
+"""How long the model takes for an answer."""
+_QUESTION = f"[[standin: first_delay_ms={DELAY_MS} tokens={_TOKENS} delay_ms={_PACE_MS}]]"
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,9 +106,10 @@ async def _firsts(ways: first_token.FirstToken, extent: Extent) -> tuple[First, 
         await lanes(play, 4, 2)
     waits: dict[tuple[str, int], list[float]] = {}
     for _ in range(extent.rounds):
-        for concurrency, runs in ((1, extent.alone // 2), (extent.concurrency, extent.together)):
+        for concurrency, runs in ((1, extent.alone // 5), (extent.concurrency, extent.together)):
             for name, play in plays.items():
-                found, _ = await lanes(play, max(1, runs), concurrency)
+                spread_s = first_token.STREAM_S if concurrency > 1 else 0.0
+                found, _ = await lanes(play, max(1, runs), concurrency, spread_s)
                 waits.setdefault((name, concurrency), []).extend(found)
     return tuple(first_of(name, c, found) for (name, c), found in waits.items())
 
