@@ -1,5 +1,6 @@
 """Search attributes of a run, set when it is started and when it ends."""
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,13 +14,15 @@ from temporalio.common import (
 from domain.attributes import COST_MICRO_USD, Keyword
 from domain.runs import Ended, Run, RunPlan
 
+_MAX_BYTES = 2048  # of a value, as the JSON that the engine is sent
+
 
 def at_start(run: Run) -> TypedSearchAttributes:
     """What is known of a run when its workflow is started."""
     values: Mapping[Keyword, str | None] = {
         Keyword.OWNER_ID: str(run.owner_id),
-        Keyword.SESSION_ID: run.thread_id,
-        Keyword.RUN_ID: run.run_id,
+        Keyword.SESSION_ID: _fitting(run.thread_id),
+        Keyword.RUN_ID: _fitting(run.run_id),
         Keyword.ORIGIN: run.origin,
         Keyword.RUN_STATUS: run.status,
         Keyword.PROFILE: run.request.profile,
@@ -31,6 +34,13 @@ def at_start(run: Run) -> TypedSearchAttributes:
             if value is not None
         ]
     )
+
+
+def _fitting(value: str) -> str:
+    """As much of it as the engine indexes: an id of 200 characters may come to 2,400 bytes."""
+    while len(json.dumps(value)) > _MAX_BYTES:
+        value = value[:-1]
+    return value
 
 
 def at_end(ended: Ended, plan: RunPlan | None) -> list[SearchAttributeUpdate[Any]]:

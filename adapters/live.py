@@ -83,13 +83,15 @@ class LiveEvents:
         return items
 
     async def _stream(self, merge: "_Merge", after: int) -> list[Recorded]:
-        if not self._hub.connected:
-            return []
-        try:
-            return await self._hub.backlog(merge.reader.run_key, after)
-        except TROUBLE as error:
-            _log.warning("live_backlog_unreachable", error=repr(error))
-            return []
+        """What Redis has. A second attempt, since a connection from before its restart is dead."""
+        for _ in range(2):
+            if not self._hub.connected:
+                break
+            try:
+                return await self._hub.backlog(merge.reader.run_key, after)
+            except TROUBLE as error:
+                _log.warning("live_backlog_unreachable", error=repr(error))
+        return []
 
 
 class _Merge:

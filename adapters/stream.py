@@ -68,7 +68,7 @@ class EventStream:
         self._log_after = 0.0
 
     async def publish(self, run_key: UUID, recorded: Sequence[Recorded]) -> None:
-        """Append these events in one round trip, cap and expiry set with them. Never raises.
+        """Append these events in one round trip, cap and expiry set with them. Raises nothing.
 
         After trouble the next attempts are skipped for a moment, so that a model stream does not
         wait for a dead server again and again.
@@ -80,6 +80,8 @@ class EventStream:
             refused = await asyncio.shield(self._append(stream_key(run_key), recorded))
         except TROUBLE as error:
             self._trouble(error)
+            if (task := asyncio.current_task()) is not None and task.cancelling():
+                raise asyncio.CancelledError from error  # the client took our cancel for a timeout
             return
         self._pause_s = 0.0
         if refused:

@@ -5,6 +5,7 @@ import sys
 
 import uvicorn
 
+from adapters import logs
 from adapters.settings import SettingsError, load
 from api.app import create_app
 
@@ -25,11 +26,13 @@ def main() -> None:
         settings = load()
     except SettingsError as error:
         sys.exit(f"varve api: {error}")
+    logs.configure(settings.log_level, settings.log_format)
     config = uvicorn.Config(
         create_app(settings),
         host=settings.api_host,
         port=settings.api_port,
         loop="uvloop",
+        log_config=None,  # uvicorn's lines go through ours
         log_level=settings.log_level,
         access_log=False,
         server_header=False,

@@ -1,13 +1,22 @@
-"""Pages of lists that grow: a cursor is where the last page ended, in a form to be given back."""
+"""Lists that grow: what narrows them, and pages. A cursor is where the last page ended."""
 
 import base64
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated
 from uuid import UUID
 
 from fastapi import Query
+from pydantic import AfterValidator
 
 from api.problems import invalid
+from domain.text import clean
+
+
+def _storable(value: str | None) -> str | None:
+    return None if value is None else clean(value)
+
+
+Filter = Annotated[str | None, Query(max_length=200), AfterValidator(_storable)]
 
 Limit = Annotated[int, Query(ge=1, le=200, description="Items per page")]
 Cursor = Annotated[
@@ -25,12 +34,27 @@ def decode(cursor: str | None) -> tuple[datetime, UUID] | None:
         return None
     try:
         at, key = base64.urlsafe_b64decode(cursor).decode().split(" ")
-        when = datetime.fromisoformat(at)
-        if when.tzinfo is None:
-            raise ValueError(at)
-        return when, UUID(key)
+        return utc(datetime.fromisoformat(at)), UUID(key)
     except ValueError as error:
         raise invalid("cursor", "Not a cursor of this list.") from error
+
+
+def instant(name: str, value: datetime | None) -> datetime | None:
+    """A moment that a list is narrowed to. Raises a 422 naming the parameter."""
+    try:
+        return None if value is None else utc(value)
+    except ValueError as error:
+        raise invalid(name, f"{error}, as in 2026-11-30T08:00:00Z.") from error
+
+
+def utc(value: datetime) -> datetime:
+    """Raises ValueError for a time without an offset, or beyond the calendar."""
+    if value.tzinfo is None:
+        raise ValueError("A time with its offset from UTC")
+    try:
+        return value.astimezone(UTC)
+    except OverflowError as error:
+        raise ValueError("A time within the years 1 to 9999 in UTC") from error
 
 
 def decode_id(cursor: str | None) -> int | None:

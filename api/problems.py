@@ -89,12 +89,8 @@ def of(error: Exception) -> Problem:
         case RunConflict():
             return Problem("run-conflict", 409, str(error))
         case HTTPException():
-            return Problem(
-                "http-error",
-                error.status_code,
-                str(error.detail),
-                headers=dict(error.headers or {}),
-            )
+            slug, headers = _SLUGS.get(error.status_code, "http-error"), dict(error.headers or {})
+            return Problem(slug, error.status_code, str(error.detail), headers=headers)
         case RPCError() if error.status in _AWAY:
             return unavailable("The workflow engine can't be reached. Try again.")
         case _ if isinstance(error, LOST):

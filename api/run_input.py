@@ -7,7 +7,7 @@ taken. What we can't do is refused by name rather than ignored.
 from collections.abc import Sequence
 from typing import Annotated, Any, cast
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
 from api.problems import invalid
@@ -22,7 +22,15 @@ MAX_CONTEXT = 50
 MAX_CONTEXT_TEXT = 20_000
 MAX_NEW_MESSAGES = 50
 
+
+def _cleaned(value: Any) -> Any:
+    """Before Pydantic looks at it: it refuses lone surrogates."""
+    return clean(value) if isinstance(value, str) else value
+
+
 Id = Annotated[str, Field(min_length=1, max_length=MAX_ID)]
+Name = Annotated[Id, BeforeValidator(_cleaned)]
+ContextText = Annotated[str, BeforeValidator(_cleaned), Field(max_length=MAX_CONTEXT_TEXT)]
 
 
 class _Shape(BaseModel):
@@ -38,8 +46,8 @@ class InputMessage(_Shape):
 
 
 class ContextEntry(_Shape):
-    description: Annotated[str, Field(max_length=MAX_CONTEXT_TEXT)]
-    value: Annotated[str, Field(max_length=MAX_CONTEXT_TEXT)]
+    description: ContextText
+    value: ContextText
 
 
 class VarveOptions(BaseModel):
@@ -47,10 +55,10 @@ class VarveOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    profile: Annotated[str, Field(max_length=MAX_ID)] | None = Field(
+    profile: Name | None = Field(
         None, description="Execution profile; must be one of GET /profiles"
     )
-    tools: Annotated[list[Id], Field(max_length=500)] | None = Field(
+    tools: Annotated[list[Name], Field(max_length=500)] | None = Field(
         None, description="Tools this run may use at most; absent: all, []: none"
     )
     on_busy: str = Field("reject", description="Only `reject`: 409 with the active run's id")
@@ -61,7 +69,7 @@ class RunInput(_Shape):
 
     thread_id: Id = Field(description="The session; made when it is new")
     run_id: Id = Field(description="The run's id, chosen by the client; posting it again attaches")
-    protocol_version: str | None = Field(None, description="`1.0` from clients that speak 1.0")
+    protocol_version: Name | None = Field(None, description="`1.0` from clients that speak 1.0")
     messages: list[InputMessage] = Field(description="Ends with the new message of the user")
     tools: list[Any] | None = Field(
         None, description="Client-side tools: not supported, must be []"
@@ -90,9 +98,9 @@ def new_run(body: RunInput, who: Caller) -> NewRun:
         raise invalid("resume", "No run of this server waits for an answer: leave it out.")
     options = _options(body.forwarded_props)
     request = RunRequest(
-        profile=options.profile or None,
-        tools=None if options.tools is None else tuple(clean(name) for name in options.tools),
-        context=tuple((clean(c.description), clean(c.value)) for c in body.context or ()),
+        profile=options.profile,
+        tools=None if options.tools is None else tuple(options.tools),
+        context=tuple((entry.description, entry.value) for entry in body.context or ()),
         protocol=body.protocol_version,
     )
     return NewRun(

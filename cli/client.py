@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any, cast
 from uuid import uuid4
 
@@ -11,6 +12,7 @@ import httpx2
 
 BASE = "/api/v1/agent"
 ENDS = ("RUN_FINISHED", "RUN_ERROR")
+CLOSED = "stream_closed"  # code of a RUN_ERROR that ends the connection, not the run
 SILENCE_S = 45.0  # the server sends a comment every 15 s
 PAUSES_S = (0.2, 0.5, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0)
 
@@ -99,6 +101,8 @@ class AgentClient:
         while True:
             try:
                 async for frame in self._stream(request):
+                    if frame.event.get("code") == CLOSED:
+                        break  # the server restarts and asks us to come back
                     yield frame
                     if frame.type in ENDS:
                         return
@@ -108,6 +112,10 @@ class AgentClient:
                 reason = "the stream ended early"
             except httpx2.TransportError as error:
                 reason = str(error) or type(error).__name__
+            except ApiError as error:
+                if error.status != HTTPStatus.SERVICE_UNAVAILABLE:
+                    raise
+                reason = str(error)
             pause = next(pauses, None)
             if pause is None:
                 raise Unreachable(f"The API at {self._http.base_url} does not answer: {reason}")

@@ -52,7 +52,9 @@ class Api:
 
     def client(self, key: str | None = None) -> httpx2.AsyncClient:
         headers = {"authorization": f"Bearer {key}"} if key else {}
-        client = httpx2.AsyncClient(base_url=self.base_url, headers=headers, timeout=30)
+        client = httpx2.AsyncClient(
+            base_url=self.base_url, headers=headers, timeout=30, verify=False, trust_env=False
+        )
         self.clients.append(client)
         return client
 

@@ -37,7 +37,7 @@ class Pool(Queries, Protocol):
 P = ParamSpec("P")
 T = TypeVar("T")
 
-LOST: tuple[type[BaseException], ...] = (
+LOST: tuple[type[Exception], ...] = (
     asyncpg.PostgresConnectionError,
     asyncpg.InterfaceError,
     asyncpg.AdminShutdownError,

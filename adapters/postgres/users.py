@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
-from zoneinfo import available_timezones
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import asyncpg
 
@@ -66,8 +66,11 @@ class UserStore:
         timezone: str = "Asia/Shanghai",
     ) -> User:
         """Raises InvalidInput for a name that is taken or empty, or an unknown time zone."""
-        if timezone not in available_timezones():
-            raise InvalidInput("timezone", f"{timezone!r} is not a time zone of the IANA list.")
+        try:
+            ZoneInfo(timezone)
+        except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+            message = f"{timezone!r} is not a time zone of the IANA list."
+            raise InvalidInput("timezone", message) from error
         try:
             row = await self._pool.fetchrow(_ADD_USER, name, role, locale, timezone)
         except asyncpg.UniqueViolationError as error:

@@ -8,8 +8,8 @@ from fastapi import APIRouter, Query
 from adapters.postgres.audit import AuditFilter
 from api import paging
 from api.identity import AuditReader
-from api.paging import Cursor, Limit
-from api.problems import Problem, documented
+from api.paging import Cursor, Filter, Limit
+from api.problems import Problem, documented, invalid
 from api.state import Of
 from api.views import AuditView, Page
 
@@ -23,12 +23,12 @@ async def query_audit(
     owner: Annotated[
         str | None, Query(description="Operators only: a user's id, or `all`; absent: yourself")
     ] = None,
-    run_id: str | None = None,
-    kind: str | None = None,
-    tool: str | None = None,
-    origin: str | None = None,
-    executor: str | None = None,
-    profile: str | None = None,
+    run_id: Filter = None,
+    kind: Filter = None,
+    tool: Filter = None,
+    origin: Filter = None,
+    executor: Filter = None,
+    profile: Filter = None,
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Page[AuditView]:
@@ -57,4 +57,4 @@ def _owner(asked: str | None, own: UUID) -> UUID | None:
     try:
         return UUID(asked)
     except ValueError as error:
-        raise Problem("invalid-request", 422, "owner: a user's id, or `all`.") from error
+        raise invalid("owner", "A user's id, or `all`.") from error

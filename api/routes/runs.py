@@ -15,7 +15,7 @@ from adapters.postgres.runs import RunFilter
 from api import paging, sse
 from api.examples import RUN_INPUT, SSE
 from api.identity import RunReader, RunWriter
-from api.paging import Cursor, Limit
+from api.paging import Cursor, Filter, Limit
 from api.problems import Problem, documented, invalid
 from api.run_input import RunInput, check_profile, new_run
 from api.starting import end_lost, start
@@ -72,10 +72,10 @@ async def list_runs(
     services: Of,
     who: RunReader,
     status: RunStatus | None = None,
-    profile: str | None = None,
-    executor: str | None = None,
+    profile: Filter = None,
+    executor: Filter = None,
     origin: Origin | None = None,
-    thread_id: str | None = None,
+    thread_id: Filter = None,
     since: Annotated[datetime | None, Query(description="Created at or after")] = None,
     until: Annotated[datetime | None, Query(description="Created before")] = None,
     limit: Limit = 50,
@@ -86,8 +86,8 @@ async def list_runs(
         profile=profile,
         executor=executor,
         origin=origin,
-        since=_aware("since", since),
-        until=_aware("until", until),
+        since=paging.instant("since", since),
+        until=paging.instant("until", until),
         before=paging.decode(cursor),
         thread_id=thread_id,
     )
@@ -202,9 +202,3 @@ def _cursor(value: str | None, run: Run) -> int | None:
     if not 1 <= split(int(value))[0] <= run.last_seq:
         raise Problem("bad-cursor", 400, f"No event of this run has the id {value}.")
     return int(value)
-
-
-def _aware(name: str, value: datetime | None) -> datetime | None:
-    if value is not None and value.tzinfo is None:
-        raise invalid(name, "A time with its offset from UTC, as in 2026-11-30T08:00:00Z.")
-    return value

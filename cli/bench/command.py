@@ -1,6 +1,6 @@
 """`varve bench`: what a run costs on this machine, beside what it is compared with."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Annotated
 
 import typer
@@ -28,6 +28,9 @@ def run(
         int,
         typer.Option(min=_ROUNDS, help="Runs of each kind, one at a time; twice as many at 20."),
     ] = 100,
+    exchanges: Annotated[
+        int, typer.Option(min=0, help="Earlier user messages in each session's window.")
+    ] = 19,
     quick: Annotated[bool, typer.Option("--quick", help="A few runs: does it work?")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> None:
@@ -37,6 +40,7 @@ def run(
     """
     each = runs // _ROUNDS
     extent = QUICK if quick else Extent(_ROUNDS, alone=each, together=2 * each)
+    extent = replace(extent, exchanges=exchanges)
     with failures():
         findings = uvloop.run(_measured(extent))
     if as_json:

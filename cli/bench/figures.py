@@ -46,6 +46,7 @@ class First:
 class Findings:
     machine: str
     versions: dict[str, str]
+    exchanges: int  # that each session had seen before
     taken_at: str  # ISO 8601, UTC
     figures: tuple[Figure, ...]
     firsts: tuple[First, ...]

@@ -26,25 +26,27 @@ _PACKAGES = (
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """How much is measured. `alone` and `together`: runs per round at each concurrency."""
+    """How much is measured. `alone` and `together`: runs per round at each concurrency;
+    `exchanges`: user messages that each session has seen before, with what they led to."""
 
     rounds: int
     alone: int
     together: int
     concurrency: int = 20
+    exchanges: int = 19  # with the current message they fill the default window
 
 
 async def measure(stage: Stage, extent: Extent, say: Callable[[str], None]) -> Findings:
     """All figures. Raises WorkflowFailureError if any run fails."""
     async with AsyncExitStack() as stack:
-        ours = _ours(stage, TOKENS)
+        ours = _ours(stage, TOKENS, extent.exchanges)
         floor = Floor(stage)
-        loop = await stack.enter_async_context(bare(stage, tooled(TOKENS)))
+        loop = await stack.enter_async_context(bare(stage, tooled(TOKENS), extent.exchanges))
         subjects: list[Subject] = [floor, loop, *ours]
         batches = await _rounds(subjects, extent, say)
         say("Time to the first token")
         firsts = await _firsts(await stack.enter_async_context(first_token.ready(stage)), extent)
-    long = _ours(stage, _LONG)
+    long = _ours(stage, _LONG, extent.exchanges)
     figures = [Figure(floor.name, _loads(batches, floor.name), await floor.history(), None)]
     figures.append(Figure(loop.name, _loads(batches, loop.name), None, None))
     for short, same in zip(ours, long, strict=True):
@@ -53,23 +55,25 @@ async def measure(stage: Stage, extent: Extent, say: Callable[[str], None]) -> F
     return Findings(
         machine=_machine(),
         versions={"python": platform.python_version()} | {n: version(n) for n in _PACKAGES},
+        exchanges=extent.exchanges,
         taken_at=datetime.now(UTC).isoformat(timespec="seconds"),
         figures=tuple(figures),
         firsts=firsts,
     )
 
 
-def _ours(stage: Stage, tokens: int) -> list[Ours]:
+def _ours(stage: Stage, tokens: int, exchanges: int) -> list[Ours]:
     lean, ordinary, split = stage.deployments
-    two = tooled(tokens)
+    one, two = plain(tokens), tooled(tokens)
+    files = tooled(tokens, FILES)
     return [
-        Ours("one turn", stage, lean, plain(tokens)),
-        Ours("two turns, two tools", stage, lean, two),
-        Ours("two turns, a tool with its own activity", stage, lean, tooled(tokens, FILES)),
-        Ours("one turn, every step an activity", stage, ordinary, plain(tokens)),
-        Ours("two turns, every step an activity", stage, ordinary, two),
-        Ours("one turn, three queues", stage, split, plain(tokens)),
-        Ours("two turns, three queues", stage, split, two),
+        Ours("one turn", stage, lean, one, exchanges),
+        Ours("two turns, two tools", stage, lean, two, exchanges),
+        Ours("two turns, a tool with its own activity", stage, lean, files, exchanges),
+        Ours("one turn, every step an activity", stage, ordinary, one, exchanges),
+        Ours("two turns, every step an activity", stage, ordinary, two, exchanges),
+        Ours("one turn, three queues", stage, split, one, exchanges),
+        Ours("two turns, three queues", stage, split, two, exchanges),
     ]
 
 

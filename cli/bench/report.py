@@ -8,7 +8,11 @@ from cli.bench.figures import Figure, Findings, Load
 
 def show(findings: Findings, console: Console) -> None:
     versions = ", ".join(f"{name} {number}" for name, number in findings.versions.items())
-    console.print(f"{findings.taken_at} · {findings.machine}\n{versions}\n", markup=False)
+    console.print(
+        f"{findings.taken_at} · {findings.machine}\n{versions}\n"
+        f"{findings.exchanges} exchanges before each run\n",
+        markup=False,
+    )
     floor = findings.figures[0]
     for place, load in enumerate(floor.loads):
         console.print(_loads(findings, place, load))

@@ -20,6 +20,7 @@ from adapters.tools.catalog import built_in
 from cli.bench.bare import Order, Played, Setting
 from cli.bench.batches import Batch, metered
 from cli.bench.empty import EmptyWorkflow
+from cli.bench.sessions import past, seeded
 from cli.bench.stage import Deployment, Stage
 from domain.ids import run_workflow_id
 from domain.messages import Message, ModelRequest, Role
@@ -78,32 +79,40 @@ class Floor:
 
 
 class Ours:
-    """A run from its acceptance to its workflow's result, each in a session of its own."""
+    """A run from its acceptance to its workflow's result, each in a session of its own that has
+    seen so many `exchanges`."""
 
-    def __init__(self, name: str, stage: Stage, deployment: Deployment, question: str) -> None:
+    def __init__(
+        self, name: str, stage: Stage, deployment: Deployment, question: str, exchanges: int
+    ) -> None:
         self.name = name
         self._stage = stage
         self._at = deployment
         self._question = question
+        self._exchanges = exchanges
         self._runs = RunStore(stage.pool)
 
     async def batch(self, runs: int, concurrency: int) -> Batch:
         stage = self._stage
-        return await metered(self._play, runs, concurrency, self._at.pids, stage.servers)
+        threads = iter([await seeded(stage, self._exchanges) for _ in range(runs)])
+
+        async def play() -> float:
+            thread = next(threads)
+            began = time.perf_counter()
+            await self._run(thread)
+            return time.perf_counter() - began
+
+        return await metered(play, runs, concurrency, self._at.pids, stage.servers)
 
     async def history(self) -> History:
-        return await _history(self._stage.client, run_workflow_id(await self._run()))
+        key = await self._run(await seeded(self._stage, self._exchanges))
+        return await _history(self._stage.client, run_workflow_id(key))
 
-    async def _play(self) -> float:
-        began = time.perf_counter()
-        await self._run()
-        return time.perf_counter() - began
-
-    async def _run(self) -> UUID:
+    async def _run(self, thread: str) -> UUID:
         """As the API does it. Raises WorkflowFailureError if the run fails."""
         stage, id = self._stage, uuid4().hex
         message = Message(f"m-{id}", Role.USER, self._question)
-        new = NewRun(stage.owner, f"thread-{id}", f"run-{id}", RunRequest(), (message,))
+        new = NewRun(stage.owner, thread, f"run-{id}", RunRequest(), (message,))
         accepted = await self._runs.accept(new)
         assert accepted.started is not None
         await stage.stream.publish(accepted.run.key, [accepted.started])
@@ -135,15 +144,15 @@ class Bare:
 
 
 @contextlib.asynccontextmanager
-async def bare(stage: Stage, question: str) -> AsyncGenerator[Bare]:
-    """The bare loop's process, given the prompt and the tools that a run of ours is given."""
+async def bare(stage: Stage, question: str, exchanges: int) -> AsyncGenerator[Bare]:
+    """The bare loop's process, given the prompt, window and tools that a run of ours is given."""
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "cli.bench.bare", stdin=pipe, stdout=pipe, limit=2**24
     )
     loop = Bare(process)
     try:
-        await loop.tell(asdict(_setting(stage, question)))
+        await loop.tell(asdict(_setting(stage, question, exchanges)))
         yield loop
     finally:
         assert process.stdin is not None
@@ -151,10 +160,10 @@ async def bare(stage: Stage, question: str) -> AsyncGenerator[Bare]:
         await process.wait()
 
 
-def _setting(stage: Stage, question: str) -> Setting:
+def _setting(stage: Stage, question: str, exchanges: int) -> Setting:
     specs = tuple(built_in(FactStore(stage.pool)).specs.values())
-    user = Message("question", Role.USER, question)
-    request = ModelRequest("any", PROMPTS["worker-a"].text, (user,), specs)
+    window = (*past(exchanges), Message("question", Role.USER, question))
+    request = ModelRequest("any", PROMPTS["worker-a"].text, window, specs)
     opening = body.build(request, body.Names.of(specs), "plain")
     return Setting(stage.endpoints.model_base_url, opening, _RESULTS)
 

@@ -26,6 +26,11 @@ from cli.stack.process import Child, end
 USER = "postgres"
 UNPRIVILEGED = "nobody"  # PostgreSQL refuses to run as root
 
+REMEDY = (
+    "read the log; as root, PostgreSQL runs as `nobody`, who must be able to enter the folders; "
+    "if the data is damaged, move its folder away and start again"
+)
+
 FOR_TESTS: Mapping[str, str] = {
     "fsync": "off",
     "synchronous_commit": "off",
@@ -69,7 +74,7 @@ class Postgres:
             log,
             stop_signal=signal.SIGINT,  # "fast": ends sessions, does not wait for them
             stop_within_s=30,
-            remedy=f"read the log; if the data is damaged, move {data} away and start again",
+            remedy=REMEDY,
         )
         self._password = password
         self._settings = settings or {}
@@ -129,7 +134,7 @@ class Postgres:
             secret.unlink(missing_ok=True)
 
     async def _run_initdb(self, options: list[str]) -> None:
-        child = Child(self.component, self.child.log)
+        child = Child(self.component, self.child.log, remedy=REMEDY)
         await child.spawn(
             self._argv(
                 "initdb",

@@ -36,7 +36,7 @@ class Program:
     async def start(self) -> None:
         """Start it, return when it is ready. Raises StackError."""
         pid = await self.child.spawn(self._argv, env=self._env)
-        await self.child.ready(lambda: self._check(pid), within_s=60)
+        await self.child.ready(lambda: self._check(pid), within_s=120)
 
     async def stop(self) -> None:
         await self.child.stop()

@@ -14,7 +14,8 @@ from pathlib import Path
 
 CAP_DAC_OVERRIDE = 1
 CAP_DAC_READ_SEARCH = 2
-_PR_SET_KEEPCAPS = 8
+_PR_SET_SECUREBITS = 28
+_NO_SETUID_FIXUP = 1 << 2
 _PR_CAP_AMBIENT = 47
 _PR_CAP_AMBIENT_RAISE = 2
 _CAPABILITY_VERSION_3 = 0x20080522
@@ -24,7 +25,8 @@ def become(uid: int, gid: int, capability: int | None) -> None:
     """Change to this user for good, keeping at most one capability over the next exec."""
     libc = ctypes.CDLL(None, use_errno=True) if capability is not None else None
     if libc is not None:
-        _checked(libc.prctl(_PR_SET_KEEPCAPS, 1, 0, 0, 0))
+        # Keep capabilities over setuid, and let access(2) count them, which PostgreSQL asks.
+        _checked(libc.prctl(_PR_SET_SECUREBITS, _NO_SETUID_FIXUP, 0, 0, 0))
     os.setgroups([])
     os.setgid(gid)
     os.setuid(uid)

@@ -50,6 +50,7 @@ class Valkey:
             f'dir "{self.data}"',
             'save ""',
             "appendonly no",
+            "set-proc-title no",  # a leftover is recognised by its command line
         ]
         if self._password:
             lines.append(f"requirepass {self._password}")

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-from uuid import UUID, uuid4
+from uuid import UUID
 
 from adapters.live import LiveEvents
 from adapters.live_hub import LiveHub
@@ -28,7 +28,7 @@ class Feed:
 
     @classmethod
     async def start(cls, pool: Pool, stream: EventStream, *, publish: bool = True) -> "Feed":
-        accepted = await accept(pool, await add_owner(pool), thread_id=f"thread-{uuid4().hex}")
+        accepted = await accept(pool, await add_owner(pool))
         await begin(pool, accepted.run.key)
         feed = cls(pool, stream, accepted.run)
         assert accepted.started is not None

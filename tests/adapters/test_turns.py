@@ -1,6 +1,7 @@
 """What is written inside a run: fenced, once, in order."""
 
 import asyncio
+from dataclasses import replace
 from uuid import UUID
 
 import pytest
@@ -11,7 +12,7 @@ from adapters.postgres.pool import Pool
 from adapters.postgres.runs import RunStore
 from adapters.postgres.turns import Completion, DoneTurn, OpenTurn, TurnStore
 from domain.errors import StaleAttempt
-from domain.events import Notice, RunStatus, ToolFinished, TurnCompleted, TurnStarted
+from domain.events import Notice, RunFinished, RunStatus, ToolFinished, TurnCompleted, TurnStarted
 from domain.ids import assistant_message_id
 from domain.messages import FinishReason, Usage
 from domain.runs import Ending, Run
@@ -57,6 +58,40 @@ async def test_a_turn_that_is_done_is_found_not_made_again(pool: Pool) -> None:
     run = await started(pool)
     done = await TurnStore(pool).complete(run.key, await opened(pool, run.key), completion("hello"))
     assert await TurnStore(pool).begin(run.key, 1) == done
+
+
+async def test_a_last_turn_ends_the_run_and_frees_its_session(pool: Pool) -> None:
+    run = await started(pool)
+    store = TurnStore(pool)
+    turn = await opened(pool, run.key)
+    last = replace(completion("bye"), ends=True, limit="max_turns")
+    done = await store.complete(run.key, turn, last)
+    *_, completed, finished = await EventStore(pool).load(run.key)
+    assert (done.completed, done.finished) == (completed, finished)
+    assert finished.event == RunFinished(RunStatus.COMPLETED, Usage(10, 2, 4), limit="max_turns")
+    assert finished.seq == completed.seq + 1
+    after = await RunStore(pool).get_by_key(run.key)
+    assert (after.status, after.limit, after.last_seq) == (
+        RunStatus.COMPLETED,
+        "max_turns",
+        finished.seq,
+    )
+    kinds = await pool.fetch("SELECT kind FROM audit WHERE run_id = $1", run.key)
+    assert [row["kind"] for row in kinds] == ["run_completed"]
+    assert await RunStore(pool).finish(run.key, Ending(RunStatus.FAILED, "late", "too late")) == (
+        finished,
+        False,
+    )
+
+
+async def test_a_last_turn_run_again_finds_the_end_it_wrote(pool: Pool) -> None:
+    run = await started(pool)
+    store = TurnStore(pool)
+    turn = await opened(pool, run.key)
+    last = replace(completion("bye"), ends=True)
+    done = await store.complete(run.key, turn, last)
+    assert await store.complete(run.key, turn, last) == done
+    assert await store.begin(run.key, 1) == done
 
 
 async def test_completing_twice_stores_one_message(pool: Pool) -> None:

@@ -30,10 +30,13 @@ class Server:
     cuts: list[int] = field(default_factory=list[int])
     asked: list[tuple[str, str | None]] = field(default_factory=list[tuple[str, str | None]])
     refuse: tuple[int, dict[str, Any]] | None = None
+    refusals: int = 1_000  # how often
+    closing: bool = False  # a cut stream ends with a word instead of half a frame
 
     async def post(self, request: Request) -> Response:
         self.asked.append(("POST", None))
-        if self.refuse:
+        if self.refuse and self.refusals > 0:
+            self.refusals -= 1
             return JSONResponse(self.refuse[1], self.refuse[0])
         return self._stream(0)
 
@@ -49,7 +52,9 @@ class Server:
             yield ": hello\n\n"
             for index, event in enumerate(EVENTS[start : start + cut], start + 1):
                 yield f"id: {index * 10}\ndata: {json.dumps(event, ensure_ascii=False)}\n\n"
-            if start + cut < len(EVENTS):
+            if start + cut < len(EVENTS) and self.closing:
+                yield 'data: {"type": "RUN_ERROR", "code": "stream_closed", "message": "Back!"}\n\n'
+            elif start + cut < len(EVENTS):
                 yield "id: 99\ndata: {half"  # a frame that never ends
 
         return StreamingResponse(frames(), media_type="text/event-stream")
@@ -94,6 +99,21 @@ async def test_a_post_that_brought_nothing_is_repeated(server: Server, client: A
     server.cuts = [0]
     assert [f.event for f in await collect(client.run("t", "hi", run_id="r"))] == EVENTS
     assert server.asked == [("POST", None), ("POST", None)]
+
+
+async def test_a_server_that_closes_the_stream_is_asked_again(
+    server: Server, client: AgentClient
+) -> None:
+    server.cuts, server.closing = [2], True
+    assert [f.event for f in await collect(client.run("t", "hi", run_id="r"))] == EVENTS
+    assert server.asked[1] == ("GET", "20")
+
+
+async def test_a_server_that_is_not_ready_is_asked_again(
+    server: Server, client: AgentClient
+) -> None:
+    server.refuse, server.refusals = (503, {"title": "Unavailable", "detail": "Wait."}), 1
+    assert [f.event for f in await collect(client.run("t", "hi", run_id="r"))] == EVENTS
 
 
 async def test_a_refusal_is_told_in_the_servers_words(server: Server, client: AgentClient) -> None:

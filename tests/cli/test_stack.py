@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import sys
 from pathlib import Path
 
 import asyncpg
@@ -14,6 +15,7 @@ from temporalio.testing import WorkflowEnvironment
 
 from adapters.postgres.pool import Pool
 from adapters.temporal import SEARCH_ATTRIBUTES, connect, ensure_search_attributes
+from cli.stack import unprivileged
 from cli.stack.errors import StackError
 from cli.stack.migrate import migrate, pending
 from cli.stack.ports import free_port
@@ -149,3 +151,19 @@ async def test_a_child_that_ignores_the_signal_is_killed(tmp_path: Path) -> None
     await asyncio.sleep(0.1)
     await child.stop()
     assert child.pid is None
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root is refused by PostgreSQL")
+async def test_under_root_a_program_runs_as_nobody_and_still_enters_closed_folders(
+    tmp_path: Path,
+) -> None:
+    tmp_path.chmod(0o700)
+    (tmp_path / "inside").write_text("")
+    asks = "import os, sys; print(os.getuid(), os.access(sys.argv[1], os.F_OK), os.getgroups())"
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-I", unprivileged.__file__, "65534", "65534", str(tmp_path / "inside")),
+        *(sys.executable, "-c", asks, str(tmp_path / "inside")),
+        stdout=asyncio.subprocess.PIPE,
+    )
+    said, _ = await process.communicate()
+    assert said.decode().strip() == "65534 True []"

@@ -1,16 +1,16 @@
 """The encoder's laws, over any run that can be: whatever is lost, nothing is wrong in the end."""
 
-from collections.abc import Iterator
 from typing import Any
 
 from ag_ui.core import events as ag
 from ag_ui_validate import create_validator
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel, TypeAdapter
+from pydantic import TypeAdapter
 
 from domain.events import TurnStarted
 from domain.messages import Role
+from tests.api.checks import models
 from tests.domain.agui_runs import MadeRun, client_of, runs
 
 _ag_event: TypeAdapter[Any] = TypeAdapter(ag.Event)
@@ -67,7 +67,8 @@ def test_a_reader_that_comes_back_to_a_lossy_stream_ends_up_right_too(
 @given(runs(), st.booleans())
 def test_frames_are_ag_ui_and_nothing_else(run: MadeRun, modern: bool) -> None:
     for one in run.frames(modern=modern):
-        _no_extras(_ag_event.validate_python(one.frame))
+        for model in models(_ag_event.validate_python(one.frame)):
+            assert not model.model_extra
 
 
 @given(runs(), st.booleans())
@@ -97,18 +98,3 @@ def _stored(run: MadeRun) -> set[tuple[str, str]]:
         for m in run.conversation
         if m.content or m.tool_calls or m.role is not Role.ASSISTANT
     }
-
-
-def _no_extras(value: object) -> None:
-    for model in _models(value):
-        assert not model.model_extra, f"{type(model).__name__}: {model.model_extra}"
-
-
-def _models(value: object) -> Iterator[BaseModel]:
-    if isinstance(value, BaseModel):
-        yield value
-        for name in type(value).model_fields:
-            yield from _models(getattr(value, name))
-    elif isinstance(value, list):
-        for item in value:  # pyright: ignore[reportUnknownVariableType]
-            yield from _models(item)  # pyright: ignore[reportUnknownArgumentType]

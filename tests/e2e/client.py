@@ -66,7 +66,7 @@ class Reader:
     def text(self) -> str:
         """Of the message that is being said, or was said last."""
         said = [m for m in shown(self.frames) if m["role"] == "assistant"]
-        return said[-1]["content"] if said else ""
+        return said[-1].get("content", "") if said else ""
 
     def start(self) -> "Reader":
         """Follow the run beside the test."""
@@ -104,10 +104,11 @@ class Reader:
     async def follow(self) -> None:
         """To the end, reconnecting with Last-Event-ID whenever the connection is gone."""
         while not self.over:
+            held = len(self.events)
             with suppress(httpx2.TransportError):
                 await self._connect()
-            if not self.over:
-                await asyncio.sleep(0.05)
+            if len(self.events) == held:
+                await asyncio.sleep(0.2)
 
     async def _connect(self) -> None:
         self.connections += 1
@@ -221,7 +222,7 @@ def shown(frames: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
                 messages[frame["messageId"]]["content"] += frame["delta"]
             case "TOOL_CALL_START":
                 id = frame["parentMessageId"]
-                parent = messages.setdefault(id, {"id": id, "role": "assistant", "content": ""})
+                parent = messages.setdefault(id, {"id": id, "role": "assistant"})
                 call = {"id": frame["toolCallId"], "type": "function"}
                 call["function"] = {"name": frame["toolCallName"], "arguments": ""}
                 calls[frame["toolCallId"]] = call

@@ -11,7 +11,6 @@ from typing import Any
 from uuid import UUID
 
 import httpx2
-import psutil
 
 from adapters import settings
 from adapters.postgres.pool import Row
@@ -73,12 +72,13 @@ class Stack:
             check=answers(f"{self.standin_url}/health"),
             arguments=("--host", HOST, "--port", str(port)),
         )
+        self._api_port = free_port()
         self._started: list[Part] = []
 
     async def start(self) -> None:
         """Everything up and ready for a chat turn."""
         await self._up(self.postgres, self.valkey, self.temporal, self.standin)
-        self.settings = self._settings()
+        self.settings: Settings = settings.load({}, **self._environment())
         await migrate(self.settings.database_url)
         await ensure_search_attributes(await connect(self.temporal.address, "default"))
         self.key = await ensure_demo_key(self.settings.database_url, self.state)
@@ -144,10 +144,6 @@ class Stack:
         self._started += parts
         await asyncio.gather(*(part.start() for part in parts))
 
-    def _settings(self) -> Settings:
-        self._api_port = free_port()
-        return settings.load({}, **self._environment())
-
     def _environment(self) -> dict[str, str]:
         """Production's defaults but for a shorter wait for a silent worker."""
         return {
@@ -183,12 +179,6 @@ async def until(
     while not await true():
         assert loop.time() < deadline, f"after {within_s:.0f} s still not: {what}"
         await asyncio.sleep(0.05)
-
-
-def family(pid: int) -> list[psutil.Process]:
-    """A process and its children."""
-    process = psutil.Process(pid)
-    return [process, *process.children(recursive=True)]
 
 
 def parsed(row: Row, column: str) -> Any:

@@ -1,11 +1,14 @@
 """Processes die in the middle of an answer; nothing is lost and nothing is said twice."""
 
 import asyncio
+from uuid import uuid4
 
 import pytest
 
+from cli.stack.postgres import connection
+from domain.ids import run_key, session_key, tool_call_id
 from tests.e2e.client import Client, Reader, assert_all_agree, shown
-from tests.e2e.stack import Stack, parsed, until
+from tests.e2e.stack import Stack, back, parsed, until
 
 pytestmark = pytest.mark.anyio
 
@@ -129,13 +132,17 @@ async def test_api_valkey_and_worker_die_one_after_the_other(stack: Stack, clien
     await assert_one_answer(stack, steady, words=90)
 
 
-async def test_everything_but_the_servers_dies_at_once(stack: Stack, client: Client) -> None:
-    steady = client.post(SLOW)
-    await steady.says(8)
+async def test_twenty_runs_survive_worker_api_and_valkey_dying_at_once(
+    stack: Stack, client: Client
+) -> None:
+    runs = [client.post(SLOW) for _ in range(20)]
+    await asyncio.gather(*(run.says(8) for run in runs))
     await asyncio.gather(*(stack.kill(part) for part in (stack.worker, stack.api, stack.valkey)))
     await stack.mend()
-    await assert_all_agree(steady, client.follow(await steady.done()))
-    await assert_one_answer(stack, steady)
+    await asyncio.gather(*(run.done() for run in runs))
+    for run in runs:
+        await assert_all_agree(run, client.follow(run))
+        await assert_one_answer(stack, run)
 
 
 async def test_a_killed_database_is_waited_for(stack: Stack, client: Client) -> None:
@@ -178,6 +185,41 @@ async def test_a_worker_killed_after_a_tool_ran_leaves_one_result(
     roles = [message["role"] for message in shown(steady.frames)]
     assert roles == ["user", "assistant", "tool", "assistant"]
     assert _of(steady, "TOOL_CALL_RESULT") == 1
+
+
+async def test_a_worker_killed_between_a_tools_effect_and_its_record_leaves_one_result(
+    stack: Stack, client: Client
+) -> None:
+    """The dead worker's statement is still in the database, and lands when it is let through."""
+    owner, run_id = await stack.owner(), f"run-{uuid4().hex}"
+    call = tool_call_id(run_key(owner, run_id), 1, 0)
+    async with connection(stack.settings.database_url) as database:
+        # Whoever records this call waits for this transaction.
+        await database.execute("BEGIN")
+        blocking = "INSERT INTO audit (owner_id, kind, dedupe_key) VALUES ($1, 'tool_called', $2)"
+        await database.execute(blocking, owner, f"tool:{call}")
+        steady = client.post("Write file notes.txt: one layer a year.", run_id=run_id)
+        assert steady.body is not None
+        folder = stack.state.workspaces / str(session_key(owner, steady.body["threadId"]))
+
+        async def written() -> bool:
+            return (folder / "notes.txt").exists()
+
+        await until(written, "the tool has had its effect")
+        await stack.kill(stack.worker)
+        await database.execute("ROLLBACK")
+    await back(stack.worker)
+    await assert_all_agree(steady, client.follow(await steady.done()))
+    assert _of(steady, "TOOL_CALL_RESULT") == 1
+    results = "SELECT count(*) FROM messages m JOIN runs r ON r.id = m.run_id WHERE r.run_id = $1"
+    rows = await stack.rows(f"{results} AND m.role = 'tool'", steady.run_id)
+    assert rows[0]["count"] == 1
+    called = await stack.rows(
+        "SELECT a.kind FROM audit a JOIN runs r ON r.id = a.run_id WHERE r.run_id = $1 "
+        "AND a.tool = 'write_file'",
+        steady.run_id,
+    )
+    assert [row["kind"] for row in called] == ["tool_called"]
 
 
 def _retried(reader: Reader) -> bool:

@@ -22,6 +22,14 @@ async def test_lean_makes_only_model_calls_activities(system: System) -> None:
     assert await types(system, "lean") == ["model.turn", "model.turn"]
 
 
+async def test_lean_ends_the_run_with_its_last_turn(system: System) -> None:
+    run = await system.run("hello")
+    history = await system.handle(run).fetch_history()
+    markers = [e for e in history.events if e.HasField("marker_recorded_event_attributes")]
+    assert len(markers) == 1  # the beginning; the end is written with the model's answer
+    assert (await system.look(run)).status is RunStatus.COMPLETED
+
+
 async def test_ordinary_makes_every_step_but_the_first_visible(system: System) -> None:
     async with elsewhere(system, placement=Placement.ORDINARY) as ordinary:
         assert await types(ordinary, "ordinary") == [

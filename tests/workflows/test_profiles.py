@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -74,7 +75,7 @@ async def test_a_rollout_moves_traffic_at_once_and_the_run_keeps_what_it_began_w
         assert answer.metadata["execution_profile_name"] == "candidate"
         asked = await rolled.run("three", request=RunRequest(profile="chat_default"))
         assert asked.profile == "chat_default"
-        await RolloutStore(system.pool).remove(row.rule.id)
+        await RolloutStore(system.pool).remove(UUID(row.rule.id))
         assert (await rolled.run("four")).profile == "chat_default"
 
 
