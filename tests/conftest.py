@@ -1,6 +1,7 @@
 """Real servers for every test: started once, on free ports, in a folder that is thrown away."""
 
 from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from urllib.parse import urlsplit, urlunsplit
@@ -57,14 +58,21 @@ async def template(postgres: str) -> str:
     return name
 
 
-@pytest.fixture
-async def database_url(postgres: str, template: str) -> AsyncGenerator[str]:
-    """A migrated, empty database of this test's own."""
+@asynccontextmanager
+async def own_database(postgres: str, template: str) -> AsyncGenerator[str]:
+    """URL of a migrated, empty database."""
     name = f"test_{uuid4().hex}"
     async with connection(postgres) as admin:
         await admin.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
         yield _database(postgres, name)
         await admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture
+async def database_url(postgres: str, template: str) -> AsyncGenerator[str]:
+    """A migrated, empty database of this test's own."""
+    async with own_database(postgres, template) as url:
+        yield url
 
 
 @pytest.fixture

@@ -7,10 +7,15 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from temporalio.client import Client
 
+from adapters.postgres.pool import Pool, create_pool
+from adapters.settings import Settings
 from tests.agui.driver import ClientRun, Driver, Generation, driving, install
+from tests.conftest import own_database
 from tests.fixtures_api import Person, run_input, serving_api
-from tests.fixtures_worker import System
+from tests.fixtures_standin import Standin
+from tests.fixtures_worker import serving, settings_for
 
 
 @dataclass(frozen=True)
@@ -55,11 +60,36 @@ async def driver(clients: Path) -> AsyncGenerator[Driver]:
         yield driver
 
 
+@pytest.fixture(scope="package")
+async def backstage(
+    postgres: str,
+    template: str,
+    valkey: str,
+    temporal: Client,
+    temporal_address: str,
+    standin: Standin,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> AsyncGenerator[tuple[Settings, Pool]]:
+    """Everything behind the API, once: each test is a user of its own, and sees only its own."""
+    async with own_database(postgres, template) as url:
+        config = settings_for(
+            database_url=url,
+            redis_url=valkey,
+            temporal_address=temporal_address,
+            standin=standin,
+            folder=tmp_path_factory.mktemp("workspaces"),
+        )
+        pool = await create_pool(url, max_size=4)
+        async with serving(config, temporal, pool, max_cached_workflows=0):
+            yield config, pool
+        await pool.close()
+
+
 @pytest.fixture(params=["1.0.0", "0.0.59"])
 async def app(
-    request: pytest.FixtureRequest, driver: Driver, system: System
+    request: pytest.FixtureRequest, driver: Driver, backstage: tuple[Settings, Pool]
 ) -> AsyncGenerator[App]:
     driver.complaints.clear()
-    async with serving_api(system.settings, system.pool) as api:
+    async with serving_api(*backstage) as api:
         person = await api.person("ada")
         yield App(request.param, driver, person, f"{api.base_url}/runs", api.drain)
