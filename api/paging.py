@@ -6,17 +6,11 @@ from typing import Annotated
 from uuid import UUID
 
 from fastapi import Query
-from pydantic import AfterValidator
 
+from api.fields import Text
 from api.problems import invalid
-from domain.text import clean
 
-
-def _storable(value: str | None) -> str | None:
-    return None if value is None else clean(value)
-
-
-Filter = Annotated[str | None, Query(max_length=200), AfterValidator(_storable)]
+Filter = Annotated[Text | None, Query(max_length=200)]
 
 Limit = Annotated[int, Query(ge=1, le=200, description="Items per page")]
 Cursor = Annotated[

@@ -7,9 +7,10 @@ taken. What we can't do is refused by name rather than ignored.
 from collections.abc import Sequence
 from typing import Annotated, Any, cast
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
+from api.fields import Text
 from api.problems import invalid
 from domain.identity import Caller
 from domain.messages import Message, Role
@@ -22,15 +23,9 @@ MAX_CONTEXT = 50
 MAX_CONTEXT_TEXT = 20_000
 MAX_NEW_MESSAGES = 50
 
-
-def _cleaned(value: Any) -> Any:
-    """Before Pydantic looks at it: it refuses lone surrogates."""
-    return clean(value) if isinstance(value, str) else value
-
-
 Id = Annotated[str, Field(min_length=1, max_length=MAX_ID)]
-Name = Annotated[Id, BeforeValidator(_cleaned)]
-ContextText = Annotated[str, BeforeValidator(_cleaned), Field(max_length=MAX_CONTEXT_TEXT)]
+Name = Annotated[Text, Field(min_length=1, max_length=MAX_ID)]
+ContextText = Annotated[Text, Field(max_length=MAX_CONTEXT_TEXT)]
 
 
 class _Shape(BaseModel):

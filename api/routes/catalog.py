@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from adapters.postgres.audit import AuditEntry
 from adapters.profile_format import dump
+from api.fields import Text
 from api.identity import AnyCaller, ProfileWriter
 from api.problems import Problem, documented, invalid
 from api.state import Of
@@ -24,10 +25,10 @@ class RolloutBody(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    profile: str
+    profile: Text
     percentage: float = Field(ge=0, le=100, description="Share of the matching owners")
     owner_id: UUID | None = None
-    task_type: str | None = Field(None, max_length=200)
+    task_type: Text | None = Field(None, max_length=200)
     priority: int = Field(100, ge=0, le=1_000_000)
 
 

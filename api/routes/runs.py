@@ -14,6 +14,7 @@ from adapters.postgres.audit import AuditEntry
 from adapters.postgres.runs import RunFilter
 from api import paging, sse
 from api.examples import RUN_INPUT, SSE
+from api.fields import Text
 from api.identity import RunReader, RunWriter
 from api.paging import Cursor, Filter, Limit
 from api.problems import Problem, documented, invalid
@@ -31,7 +32,7 @@ router = APIRouter(prefix="/runs", tags=["runs"])
 
 
 class InterruptBody(BaseModel):
-    reason: str = Field("", max_length=1_000, description="Why, for the record and the client")
+    reason: Text = Field("", max_length=1_000, description="Why, for the record and the client")
 
 
 @router.post(

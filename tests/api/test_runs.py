@@ -76,15 +76,11 @@ async def test_a_busy_session_names_the_run_that_is_at_work(alice: Person) -> No
     await accepted(alice, run_id="third", thread_id="another")
 
 
-async def test_a_run_may_be_asked_again_but_without_a_new_message_there_is_none(
-    alice: Person,
-) -> None:
+async def test_a_message_that_the_session_has_starts_no_second_run(served: Api) -> None:
+    ann = await served.person("ann")
     body = run_input(run_id="r1", thread_id="t", message_id="m")
-    for _ in range(2):
-        assert (await alice.http.post("/runs", json=body, headers=JSON)).status_code == 202
-    await alice.http.post("/runs/r1/interrupt")
-    await alice.http.get("/runs/r1/events")
-    response = await alice.http.post("/runs", json={**body, "runId": "r2"})
+    await ann.http.post("/runs", json=body)
+    response = await ann.http.post("/runs", json={**body, "runId": "r2"})
     assert (response.status_code, response.json()["errors"][0]["field"]) == (422, "messages")
 
 
