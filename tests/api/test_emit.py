@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from api.sse import bounded, emit
 from domain.agui import Numbered
+from domain.agui_shapes import Frame
 from domain.messages import Message, Role
 
 
@@ -43,7 +44,7 @@ def test_an_empty_delta_is_no_frame() -> None:
 
 
 def test_a_frame_without_id_leaves_the_readers_cursor_alone() -> None:
-    frame = {"type": "CUSTOM", "name": "varve.gap", "value": {}}
+    frame: Frame = {"type": "CUSTOM", "name": "varve.gap", "value": {}}
     assert emit(Numbered(None, frame)).startswith(b"data: ")
 
 

@@ -61,7 +61,7 @@ async def test_the_same_request_again_attaches_and_another_is_a_conflict(served:
     assert second == first
     other = {**body, "messages": [{"id": "m", "role": "user", "content": "something else"}]}
     moved = {**body, "threadId": "elsewhere"}
-    bounded: dict[str, Any] = {**body, "forwardedProps": {"varve": {"tools": []}}}
+    bounded: dict[str, Any] = {**body, "forwardedProps": {"varve": {"tools": list[str]()}}}
     for changed in (other, moved, bounded):
         response = await ann.http.post("/runs", json=changed)
         assert (response.status_code, response.json()["type"]) == (409, "/problems/run-conflict")
