@@ -129,7 +129,7 @@ async def _handle(request: Request, error: Exception) -> JSONResponse:
 def install(app: FastAPI) -> None:
     kinds: tuple[type[Exception], ...] = (
         *(Problem, RequestValidationError, InvalidInput, NotFound, SessionBusy, RunConflict),
-        *(HTTPException, RPCError, Exception),
+        *(HTTPException, RPCError, *LOST, Exception),
     )
     for kind in kinds:
         app.add_exception_handler(kind, _handle)
