@@ -33,23 +33,24 @@ class LiveEvents:
 
     @asynccontextmanager
     async def reading(
-        self, run_key: UUID, after: int | None = None
+        self, run_key: UUID, after: int | None = None, *, ended: bool = False
     ) -> AsyncGenerator[AsyncGenerator[Recorded | None]]:
         """Every durable event of the run from the first, and the text behind `after` (all if None).
 
         Positions strictly increase; None says that a heartbeat is due. Ends after RunFinished, or
-        when there is no such run. Enter it before the run is started.
+        when there is no such run. Enter it before the run is started. ended: the run is known to
+        be over, so its end is looked up rather than waited for.
         """
         reader = self._hub.subscribe(run_key)
         try:
-            async with aclosing(self._read(_Merge(reader, after, self._store))) as items:
+            async with aclosing(self._read(_Merge(reader, after, self._store), ended)) as items:
                 yield items
         finally:
             self._hub.unsubscribe(reader)
 
-    async def _read(self, merge: "_Merge") -> AsyncGenerator[Recorded | None]:
+    async def _read(self, merge: "_Merge", ended: bool) -> AsyncGenerator[Recorded | None]:
         reader = merge.reader
-        items = await self._beginning(merge)
+        items = await self._beginning(merge, ended)
         while True:
             for item in await merge.next(items):
                 yield item
@@ -61,13 +62,14 @@ class LiveEvents:
                 yield None
             items = await self._missed(merge) + reader.take()
 
-    async def _beginning(self, merge: "_Merge") -> list[Recorded]:
+    async def _beginning(self, merge: "_Merge", ended: bool) -> list[Recorded]:
         """What there is already, and have the rest followed."""
         durable = [] if merge.after < 0 else await merge.load()
         items = await self._stream(merge, merge.after)
         last = items[-1].position if items else merge.after
         await self._hub.follow(merge.reader, last)
-        if not durable and (not items or items[0].seq > 1):
+        short = ended and not (items and isinstance(items[-1].event, RunFinished))
+        if not durable and (not items or items[0].seq > 1 or short):
             durable = await merge.load()
         return [*durable, *items]
 

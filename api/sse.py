@@ -99,7 +99,7 @@ async def _frames(services: Services, run: Run, reader: agui.Reader) -> AsyncGen
     yield _HELLO
     cursor = reader.cursor if reader.cursor >= 0 else None
     try:
-        async with services.live.reading(run.key, cursor) as items:
+        async with services.live.reading(run.key, cursor, ended=run.status.ended) as items:
             async for item in items:
                 if item is None:
                     yield _HEARTBEAT

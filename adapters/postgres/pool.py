@@ -44,6 +44,7 @@ LOST: tuple[type[Exception], ...] = (
     asyncpg.CrashShutdownError,
     asyncpg.CannotConnectNowError,
     asyncpg.TooManyConnectionsError,
+    asyncpg.DeadlockDetectedError,  # chosen to give way: all of it is undone and may be repeated
     ConnectionError,
     TimeoutError,
     OSError,

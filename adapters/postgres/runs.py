@@ -27,16 +27,23 @@ r.turns, r.last_seq, r.error_code, r.error_message, r.limit_hit, r.created_at, r
 r.finished_at
 """
 
-_OPEN_SESSION = """
+_LOCK_SESSION = "UPDATE sessions SET updated_at = now() WHERE id = $1 RETURNING last_seq"
+# No conflict target: with one of the two unique indexes named, twins deadlock on the other.
+_NEW_SESSION = """
 INSERT INTO sessions (id, owner_id, thread_id, type) VALUES ($1, $2, $3, $4)
-ON CONFLICT (id) DO UPDATE SET updated_at = now()
-RETURNING last_seq
+ON CONFLICT DO NOTHING RETURNING last_seq
 """
 _KNOWN_RUN = f"""
 SELECT r.request_digest, {RUN_COLUMNS}
 FROM runs r JOIN sessions s ON s.id = r.session_id WHERE r.id = $1
 """  # noqa: S608 (a constant)
-_KNOWN_MESSAGES = "SELECT id FROM messages WHERE session_id = $1 AND id = ANY($2::text[])"
+# The active run is looked for, not run into: the unique index would wait for whoever is just
+# changing that run, while they wait for the session that is locked here. It still decides.
+_STANDING = """
+SELECT ARRAY(SELECT id FROM messages WHERE session_id = $1 AND id = ANY($2::text[])) AS seen,
+       (SELECT run_id FROM runs WHERE session_id = $1 AND status IN ('accepted', 'running'))
+       AS active
+"""
 _ACCEPT = f"""
 WITH r AS (
     INSERT INTO runs (id, owner_id, session_id, run_id, origin, request, request_digest,
@@ -134,15 +141,15 @@ class RunStore:
         digest = _digest(new)
         try:
             async with self._pool.acquire() as connection, connection.transaction():
-                last = await connection.fetchval(
-                    _OPEN_SESSION, session, new.owner_id, new.thread_id, new.session_type
-                )
+                last = await _open_session(connection, new, session)
                 if known := await connection.fetchrow(_KNOWN_RUN, key):
                     if known["request_digest"] != digest:
                         raise RunConflict(f"Run {new.run_id} was started with another request.")
                     return Accepted(run_of(known), created=False, started=None)
                 return await self._insert(connection, new, key, session, last, digest)
         except asyncpg.UniqueViolationError as error:
+            if constraint(error) == "runs_pkey":  # a twin in another session was faster
+                raise RunConflict(f"Run {new.run_id} was started with another request.") from error
             if constraint(error) != "runs_one_active_per_session":
                 raise
             active = await self._pool.fetchval(_ACTIVE, session)
@@ -158,8 +165,11 @@ class RunStore:
         digest: bytes,
     ) -> Accepted:
         ids = [message.id for message in new.messages]
-        seen = {row["id"] for row in await connection.fetch(_KNOWN_MESSAGES, session, ids)}
-        fresh = [message for message in new.messages if message.id not in seen]
+        standing = await connection.fetchrow(_STANDING, session, ids)
+        assert standing is not None
+        fresh = [message for message in new.messages if message.id not in standing["seen"]]
+        if standing["active"] is not None:
+            raise SessionBusy(standing["active"])
         if not fresh:
             raise InvalidInput("messages", "The last message must be a new message of the user.")
         through = last + len(fresh)
@@ -248,6 +258,18 @@ class RunStore:
         """Fail an active run whose workflow is gone; None if it had ended already."""
         recorded, now = await self.finish(key, Ending(RunStatus.FAILED, code, message))
         return recorded if now else None
+
+
+async def _open_session(connection: Connection, new: NewRun, session: UUID) -> int:
+    """The session's last message seq; it is made if need be, and ours until the transaction
+    ends."""
+    last = await connection.fetchval(_LOCK_SESSION, session)
+    if last is None:
+        fields = (session, new.owner_id, new.thread_id, new.session_type)
+        last = await connection.fetchval(_NEW_SESSION, *fields)
+    if last is None:  # a twin was faster, and has committed
+        last = await connection.fetchval(_LOCK_SESSION, session)
+    return last
 
 
 def _digest(new: NewRun) -> bytes:

@@ -7,7 +7,7 @@ import pytest
 
 from adapters.postgres.events import EventStore
 from adapters.postgres.messages import MessageStore
-from adapters.postgres.pool import Pool
+from adapters.postgres.pool import Pool, create_pool
 from adapters.postgres.runs import RunFilter, RunStore
 from domain.errors import InvalidInput, NotFound, RunConflict, SessionBusy
 from domain.events import RunFinished, RunStarted, RunStatus, position
@@ -116,3 +116,25 @@ async def test_a_run_ends_once_and_frees_its_session(pool: Pool) -> None:
 async def test_an_unknown_run_is_not_found(pool: Pool) -> None:
     with pytest.raises(NotFound):
         await RunStore(pool).get(await add_owner(pool), "nope")
+
+
+async def test_a_new_session_is_opened_once_however_many_want_it(database_url: str) -> None:
+    pool = await create_pool(database_url, max_size=12)
+    owner, store = await add_owner(pool), RunStore(pool)
+    for n in range(20):
+        wanted = [new_run(owner, thread_id=f"thread-{n}") for _ in range(12)]
+        outcomes = await asyncio.gather(*map(store.accept, wanted), return_exceptions=True)
+        refused = [outcome for outcome in outcomes if isinstance(outcome, SessionBusy)]
+        assert len(refused) == 11, outcomes
+    await pool.close()
+
+
+async def test_one_run_id_in_two_sessions_at_once_is_one_run(database_url: str) -> None:
+    pool = await create_pool(database_url, max_size=8)
+    owner, store = await add_owner(pool), RunStore(pool)
+    for n in range(10):
+        wanted = [new_run(owner, run_id=f"run-{n}", thread_id=f"{n}-{k}") for k in range(8)]
+        outcomes = await asyncio.gather(*map(store.accept, wanted), return_exceptions=True)
+        refused = [outcome for outcome in outcomes if isinstance(outcome, RunConflict)]
+        assert len(refused) == 7, outcomes
+    await pool.close()
