@@ -24,6 +24,7 @@ class Sleeper:
     def __init__(self, component: str, folder: Path, order: list[str]) -> None:
         self.component = component
         self.child = Child(component, folder / f"{component}.log")
+        self.child.dies_with_parent = True
         self._order = order
 
     async def start(self) -> None:
@@ -37,6 +38,13 @@ class Sleeper:
 class Broken(Sleeper):
     async def start(self) -> None:
         raise self.child.error("does not want to")
+
+
+async def note(ledger: Ledger, part: Sleeper) -> None:
+    """Start a part and record it, with nobody watching over it."""
+    await part.start()
+    assert part.child.pid is not None
+    ledger.add(part.component, part.child.pid, SLEEPER)
 
 
 async def until_said(said: list[str], word: str) -> None:
@@ -90,7 +98,7 @@ async def test_a_start_that_fails_leaves_nothing_running_once_stopped(
 
 async def test_what_a_killed_stack_left_is_ended(tmp_path: Path, ledger: Ledger) -> None:
     left = Sleeper("left", tmp_path, [])
-    await Supervisor(ledger, lambda _: None).start(left)
+    await note(ledger, left)
     cleared = await Ledger(tmp_path / "processes.json").clear()
     assert [entry.component for entry in cleared] == ["left"]
     assert left.child.pid is None or not psutil.pid_exists(left.child.pid)
@@ -101,7 +109,7 @@ async def test_a_process_that_merely_has_the_same_pid_is_left_alone(
     change: dict[str, object], tmp_path: Path, ledger: Ledger
 ) -> None:
     bystander = Sleeper("bystander", tmp_path, [])
-    await Supervisor(ledger, lambda _: None).start(bystander)
+    await note(ledger, bystander)
     path = tmp_path / "processes.json"
     path.write_text(json.dumps([{**json.loads(path.read_text())[0], **change}]))
     assert await Ledger(path).clear() == []
