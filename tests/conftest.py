@@ -45,6 +45,7 @@ async def postgres(servers_dir: Path) -> AsyncGenerator[str]:
     server = Postgres(
         servers_dir / "postgres", servers_dir / "logs" / "postgres.log", settings=FOR_TESTS
     )
+    server.child.dies_with_parent = True
     await server.start()
     yield server.url
     await server.stop()
@@ -86,6 +87,7 @@ async def pool(database_url: str) -> AsyncGenerator[Pool]:
 async def valkey(servers_dir: Path) -> AsyncGenerator[str]:
     """URL of a server that all tests share."""
     server = Valkey(servers_dir / "valkey", servers_dir / "logs" / "valkey.log")
+    server.child.dies_with_parent = True
     await server.start()
     yield server.url
     await server.stop()
@@ -104,6 +106,7 @@ async def redis_url(valkey: str) -> AsyncGenerator[str]:
 async def temporal_address(servers_dir: Path) -> AsyncGenerator[str]:
     """A dev server: real history, real updates, real time."""
     server = Temporal(servers_dir / "temporal", servers_dir / "logs" / "temporal.log")
+    server.child.dies_with_parent = True
     await server.start()
     yield server.address
     await server.stop()

@@ -10,6 +10,8 @@ from typing import Any
 import httpx2
 import pytest
 
+from cli.stack.process import die_with_parent
+
 
 @dataclass(frozen=True, slots=True)
 class Standin:
@@ -36,7 +38,10 @@ class Standin:
 @pytest.fixture(scope="session")
 def standin() -> Generator[Standin]:
     process = subprocess.Popen(
-        [sys.executable, "-m", "standin", "--port", "0"], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-m", "standin", "--port", "0"],
+        stdout=subprocess.PIPE,
+        text=True,
+        preexec_fn=die_with_parent,
     )
     assert process.stdout is not None
     yield Standin(json.loads(process.stdout.readline())["base_url"])

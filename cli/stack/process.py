@@ -2,7 +2,9 @@
 
 import asyncio
 import contextlib
+import ctypes
 import signal
+import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -12,6 +14,10 @@ from cli.stack.errors import StackError, tail
 
 Check = Callable[[], Awaitable[object]]
 """Raises as long as the server does not answer."""
+
+# Loaded here, because a forked process should do as little as possible before it becomes another.
+_LIBC = ctypes.CDLL(None) if sys.platform.startswith("linux") else None
+_PR_SET_PDEATHSIG = 1
 
 POLL_S = 0.02
 LONGEST_POLL_S = 0.25
@@ -32,6 +38,7 @@ class Child:
         self.component = component
         self.log = log
         self.on_spawn: Callable[[int, list[str]], None] = lambda _pid, _argv: None
+        self.dies_with_parent = False  # for what is worth nothing without it, like a test's server
         self._stop_signal = stop_signal
         self._stop_within_s = stop_within_s
         self._remedy = remedy
@@ -58,6 +65,7 @@ class Child:
                     env=None if env is None else dict(env),
                     cwd=cwd,
                     start_new_session=True,
+                    preexec_fn=die_with_parent if self.dies_with_parent else None,
                 )
         except OSError as error:
             raise self.error(f"cannot be started: {error}") from error
@@ -114,6 +122,13 @@ class Child:
             remedy=self._remedy,
             log=self.log,
         )
+
+
+def die_with_parent(number: signal.Signals = signal.SIGKILL) -> None:
+    """Have the kernel send this process a signal once its parent is gone, however that ends: for
+    `preexec_fn`. Linux only; elsewhere nothing happens."""
+    if _LIBC is not None:
+        _LIBC.prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0)
 
 
 async def _passes(check: Check) -> None:

@@ -14,6 +14,8 @@ from pathlib import Path
 
 CAP_DAC_OVERRIDE = 1
 CAP_DAC_READ_SEARCH = 2
+_PR_SET_PDEATHSIG = 1
+_PR_GET_PDEATHSIG = 2
 _PR_SET_SECUREBITS = 28
 _NO_SETUID_FIXUP = 1 << 2
 _PR_CAP_AMBIENT = 47
@@ -23,8 +25,11 @@ _CAPABILITY_VERSION_3 = 0x20080522
 
 def become(uid: int, gid: int, capability: int | None) -> None:
     """Change to this user for good, keeping at most one capability over the next exec."""
-    libc = ctypes.CDLL(None, use_errno=True) if capability is not None else None
+    libc = ctypes.CDLL(None, use_errno=True) if sys.platform.startswith("linux") else None
+    death_signal = ctypes.c_int(0)
     if libc is not None:
+        _checked(libc.prctl(_PR_GET_PDEATHSIG, ctypes.byref(death_signal), 0, 0, 0))
+    if libc is not None and capability is not None:
         # Keep capabilities over setuid, and let access(2) count them, which PostgreSQL asks.
         _checked(libc.prctl(_PR_SET_SECUREBITS, _NO_SETUID_FIXUP, 0, 0, 0))
     os.setgroups([])
@@ -35,6 +40,8 @@ def become(uid: int, gid: int, capability: int | None) -> None:
         sets = (ctypes.c_uint32 * 6)(*([1 << capability] * 3), 0, 0, 0)
         _checked(libc.capset(header, sets))
         _checked(libc.prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_RAISE, capability, 0, 0))
+    if libc is not None:  # a change of user forgets it
+        _checked(libc.prctl(_PR_SET_PDEATHSIG, death_signal.value, 0, 0, 0))
 
 
 def passing_capability(*paths: Path) -> int | None:

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from adapters.postgres.pool import Pool
-from tests.fixtures_api import Api, Person, run_input
+from tests.fixtures_api import Api, Person, parse, run_input
 
 JSON = {"content-type": "application/json", "accept": "application/json"}
 USER = {"id": "m1", "role": "user", "content": "hello"}
@@ -174,6 +174,18 @@ async def test_characters_that_no_store_takes_are_replaced_everywhere(alice: Per
     assert response.status_code == 202, response.text
     history = (await alice.http.get("/sessions/bad/history")).json()
     assert history["messages"][0]["content"] == "a\ufffdb\ufffdc"
+
+
+async def test_a_run_of_such_characters_and_longest_ids_ends_like_any_other(served: Api) -> None:
+    ann = await served.person("ann")
+    odd, bad = "💧" * 200, "a\x00b\ud800c"
+    body = run_input(run_id=odd, thread_id=odd, message_id=odd, protocolVersion="1.0")
+    body["messages"][0]["content"] = bad
+    body["context"] = [{"description": bad, "value": bad}]
+    body["forwardedProps"] = {"varve": {"tools": ["memory\x00"]}}
+    response = await ann.http.post("/runs", content=_json(body), headers={**JSON, "accept": "*/*"})
+    last = parse(response.text)[-1].frame
+    assert (last["type"], last["runId"], last["threadId"]) == ("RUN_FINISHED", odd, odd)
 
 
 async def test_ids_are_kept_as_they_are_however_odd(alice: Person) -> None:

@@ -167,3 +167,34 @@ async def test_under_root_a_program_runs_as_nobody_and_still_enters_closed_folde
     )
     said, _ = await process.communicate()
     assert said.decode().strip() == "65534 True []"
+
+
+PARENT = """
+import asyncio, sys
+from pathlib import Path
+from cli.stack.postgres import Postgres
+from cli.stack.valkey import Valkey
+
+async def main(folder):
+    for server in (Postgres(folder / "pg", folder / "log"), Valkey(folder / "v", folder / "log")):
+        server.child.dies_with_parent = True
+        await server.start()
+        print(server.child.pid, flush=True)
+    await asyncio.sleep(600)
+
+asyncio.run(main(Path(sys.argv[1])))
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux only")
+async def test_servers_of_a_test_run_die_with_it(tmp_path: Path) -> None:
+    parent = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", PARENT, str(tmp_path)), stdout=asyncio.subprocess.PIPE
+    )
+    assert parent.stdout is not None
+    servers = [psutil.Process(int(await parent.stdout.readline())) for _ in range(2)]
+    parent.kill()
+    await parent.wait()
+    async with asyncio.timeout(20):
+        while any(p.is_running() and p.status() != psutil.STATUS_ZOMBIE for p in servers):
+            await asyncio.sleep(0.02)

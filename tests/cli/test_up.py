@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import psutil
 import pytest
 
 from cli.client import AgentClient, Frame
+from cli.stack.process import die_with_parent
 
 VARVE = str(Path(sys.executable).parent / "varve")
 ANY_PORTS = ("--api-port", "0")
@@ -34,6 +36,7 @@ class Up:
                 env={k: v for k, v in os.environ.items() if not k.startswith("VARVE_")},
                 stdout=log,
                 stderr=log,
+                preexec_fn=partial(die_with_parent, signal.SIGTERM),
             )
 
     def endpoints(self) -> dict[str, Any]:
