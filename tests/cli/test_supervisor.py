@@ -39,6 +39,12 @@ class Broken(Sleeper):
         raise self.child.error("does not want to")
 
 
+async def start_alone(part: Sleeper, ledger: Ledger) -> None:
+    """Start and note it, with no supervisor that would bring it back: that one was killed."""
+    part.child.on_spawn = lambda pid, command: ledger.add(part.component, pid, command)
+    await part.start()
+
+
 async def until_said(said: list[str], word: str) -> None:
     async with asyncio.timeout(20):
         while not any(word in text for text in said):
@@ -90,7 +96,7 @@ async def test_a_start_that_fails_leaves_nothing_running_once_stopped(
 
 async def test_what_a_killed_stack_left_is_ended(tmp_path: Path, ledger: Ledger) -> None:
     left = Sleeper("left", tmp_path, [])
-    await Supervisor(ledger, lambda _: None).start(left)
+    await start_alone(left, ledger)
     cleared = await Ledger(tmp_path / "processes.json").clear()
     assert [entry.component for entry in cleared] == ["left"]
     assert left.child.pid is None or not psutil.pid_exists(left.child.pid)
@@ -101,7 +107,7 @@ async def test_a_process_that_merely_has_the_same_pid_is_left_alone(
     change: dict[str, object], tmp_path: Path, ledger: Ledger
 ) -> None:
     bystander = Sleeper("bystander", tmp_path, [])
-    await Supervisor(ledger, lambda _: None).start(bystander)
+    await start_alone(bystander, ledger)
     path = tmp_path / "processes.json"
     path.write_text(json.dumps([{**json.loads(path.read_text())[0], **change}]))
     assert await Ledger(path).clear() == []
