@@ -17,7 +17,7 @@ import structlog
 from redis.asyncio import Redis
 
 from adapters.postgres.events import EventStore
-from adapters.stream import TROUBLE, decode, entry_id, stream_key
+from adapters.stream import TROUBLE, decode, drop_idle, entry_id, stream_key
 from domain.events import Recorded
 
 _log = structlog.get_logger(__name__)
@@ -156,6 +156,7 @@ class LiveHub:
                 read = await self._redis.xread(asked, count=_PAGE, block=_BLOCK_MS)
             except TROUBLE as error:
                 self._lost(error)
+                await drop_idle(self._redis)
                 await asyncio.sleep(pause_s)
                 pause_s = min(pause_s * 2, _PAUSE_S[1])
                 continue

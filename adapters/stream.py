@@ -43,6 +43,12 @@ def open_redis(url: str) -> Redis:
     )
 
 
+async def drop_idle(redis: Redis) -> None:
+    """After trouble: pooled connections from before it are dead, and each would fail once more."""
+    with suppress(*TROUBLE):
+        await redis.connection_pool.disconnect(inuse_connections=False)
+
+
 def stream_key(run_key: UUID) -> str:
     return f"run:{run_key}:events"
 
@@ -79,9 +85,7 @@ class EventStream:
             # Shielded: a cancellation must reach the caller, not get lost in a broken connection.
             refused = await asyncio.shield(self._append(stream_key(run_key), recorded))
         except TROUBLE as error:
-            self._trouble(error)
-            if (task := asyncio.current_task()) is not None and task.cancelling():
-                raise asyncio.CancelledError from error  # the client took our cancel for a timeout
+            await self._trouble(error)
             return
         self._pause_s = 0.0
         if refused:
@@ -92,7 +96,7 @@ class EventStream:
         try:
             await self._redis.delete(stream_key(run_key))
         except TROUBLE as error:
-            self._trouble(error)
+            await self._trouble(error)
 
     async def _append(self, key: str, recorded: Sequence[Recorded]) -> int:
         async with self._redis.pipeline(transaction=True) as pipe:
@@ -112,14 +116,16 @@ class EventStream:
                 raise error
         return len(errors)
 
-    def _trouble(self, error: BaseException) -> None:
+    async def _trouble(self, error: BaseException) -> None:
         now = time.monotonic()
-        shortest, longest = _PAUSE_S
-        self._pause_s = min(max(self._pause_s * 2, shortest), longest)
-        self._closed_until = now + self._pause_s
+        if now >= self._closed_until:  # else one of many that failed together
+            shortest, longest = _PAUSE_S
+            self._pause_s = min(max(self._pause_s * 2, shortest), longest)
+            self._closed_until = now + self._pause_s
         if now >= self._log_after:
             self._log_after = now + _LOG_EVERY_S
             _log.warning("stream_unreachable", error=repr(error), pause_s=self._pause_s)
+        await drop_idle(self._redis)
 
 
 class TextWriter:

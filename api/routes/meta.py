@@ -11,6 +11,7 @@ from fastapi import APIRouter, Response
 from redis.asyncio import Redis
 from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 
+from adapters.stream import TROUBLE
 from api.identity import AnyCaller
 from api.problems import documented
 from api.state import Of, Services
@@ -100,7 +101,11 @@ async def _database(services: Services) -> None:
 
 
 async def _redis(redis: Redis) -> None:
-    await redis.execute_command("PING")
+    """Twice, since a pooled connection from before a restart of Redis is dead."""
+    try:
+        await redis.execute_command("PING")
+    except TROUBLE:
+        await redis.execute_command("PING")
 
 
 async def _temporal(services: Services) -> None:

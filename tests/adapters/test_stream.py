@@ -65,6 +65,25 @@ async def test_a_server_that_is_away_is_no_error_and_comes_back_by_itself(tmp_pa
     await server.stop()
 
 
+async def test_many_writers_that_fail_together_are_one_trouble(tmp_path: Path) -> None:
+    """With a pool of connections that all died, the stream is back with the server."""
+    server = Valkey(tmp_path / "data", tmp_path / "log")
+    await server.start()
+    async with open_redis(server.url) as redis, open_redis(server.url) as probe:
+        stream = EventStream(redis, cap=100, ttl_s=60)
+        await asyncio.gather(*(stream.publish(uuid4(), [notice(1)]) for _ in range(30)))
+        await server.child.kill()
+        await server.start()
+        attempts, key = 0, uuid4()
+        while not await probe.exists(stream_key(key)):
+            attempts += 1
+            await asyncio.gather(*(stream.publish(uuid4(), [notice(1)]) for _ in range(5)))
+            await stream.publish(key, [notice(1)])
+            await asyncio.sleep(0.05)
+        assert attempts <= 40  # one pause of a quarter of a second, not a pause per connection
+    await server.stop()
+
+
 async def text_of(redis: Redis, key: UUID) -> list[TextDelta]:
     events = [item.event for item in await entries(redis, key)]
     return [event for event in events if isinstance(event, TextDelta)]

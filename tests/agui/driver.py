@@ -91,7 +91,7 @@ async def install(folder: Path) -> None:
         *(_NODE, _NPM, "ci", "--ignore-scripts", "--no-audit", "--no-fund"),
         *("--no-update-notifier", "--loglevel=error", f"--cache={folder / 'cache'}"),
         cwd=folder,
-        env={**os.environ, "NODE_ENV": "production"},
+        env={**os.environ, "NODE_ENV": "production", "NODE_OPTIONS": "--use-system-ca"},
         stdout=PIPE,
         stderr=asyncio.subprocess.STDOUT,
     )

@@ -6,7 +6,7 @@ from typing import Any
 from adapters import settings
 from api.app import PREFIX, create_app
 
-VERBS = ("get", "post", "put", "patch", "delete")
+VERBS = ("get", "post", "put", "patch", "delete", "head", "options")
 OPEN = ("/health/live", "/health/ready")
 """Paths that need no key."""
 

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-from temporalio.client import Client
-
 from adapters.postgres.pool import Pool
 from adapters.settings import Settings
 from domain.events import RunStatus
@@ -78,20 +76,6 @@ async def test_a_busy_session_names_the_run_that_is_at_work(alice: Person) -> No
     assert response.json()["activeRunId"] == "first"
     assert (await alice.http.get("/runs/second")).status_code == 404
     await accepted(alice, run_id="third", thread_id="another")
-
-
-async def test_a_run_that_was_killed_from_outside_does_not_keep_its_session(
-    alice: Person, pool: Pool, temporal: Client
-) -> None:
-    first = await accepted(alice, run_id="first", thread_id="t")
-    await temporal.get_workflow_handle(first["workflowId"]).terminate()
-    await pool.execute("UPDATE runs SET created_at = now() - interval '1 minute'")
-    await accepted(alice, run_id="second", thread_id="t")
-    run = (await alice.http.get("/runs/first")).json()
-    assert (run["status"], run["errorCode"]) == ("failed", "terminated")
-    assert parse((await alice.http.get("/runs/first/events")).text)[-1].frame["code"] == (
-        "terminated"
-    )
 
 
 async def test_a_message_that_the_session_has_starts_no_second_run(served: Api) -> None:

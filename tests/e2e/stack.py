@@ -142,6 +142,8 @@ class Stack:
 
     async def _up(self, *parts: Part) -> None:
         self._started += parts
+        for part in parts:
+            part.child.dies_with_parent = True
         await asyncio.gather(*(part.start() for part in parts))
 
     def _environment(self) -> dict[str, str]:
