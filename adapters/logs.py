@@ -49,7 +49,7 @@ def configure(level: Level, format: Format) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=[structlog.stdlib.ExtraAdder(), *shared],
+            foreign_pre_chain=[structlog.stdlib.ExtraAdder(), _without_colours, *shared],
             processors=[
                 structlog.stdlib.ProcessorFormatter.remove_processors_meta,
                 _renderer(format),
@@ -61,6 +61,12 @@ def configure(level: Level, format: Format) -> None:
     root.setLevel(level.upper())
     for name in ("httpx2", "httpcore2", "asyncio"):  # they tell of every request at info
         logging.getLogger(name).setLevel(max(logging.WARNING, root.level))
+
+
+def _without_colours(_logger: Any, _method: str, event: EventDict) -> EventDict:
+    """uvicorn says everything twice, the second time for a terminal."""
+    event.pop("color_message", None)
+    return event
 
 
 def redact(_logger: Any, method: str, event: EventDict) -> EventDict:

@@ -41,7 +41,8 @@ class Settings(BaseSettings):
     )
     model_api_key: SecretStr = Field(SecretStr("unset"), description="Key for the model endpoint")
     model_dialect: Dialect = Field(
-        "dashscope", description="How this provider is told to keep thinking off"
+        "dashscope",
+        description="Provider's way with thinking: dashscope, vllm, openai, deepseek, plain",
     )
     model_timeout_s: float = Field(120.0, gt=0, description="Longest silence in a model stream")
     model_context_tokens: int = Field(

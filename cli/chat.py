@@ -152,6 +152,8 @@ def _shower() -> Callable[[Frame], None]:
                 _dim(f"← {event['content']}")
             case "RUN_ERROR":
                 aside.print(event["message"], style="red", markup=False)
+            case "RUN_FINISHED" if "outcome" in event:
+                _dim("(stopped)")
             case "CUSTOM" if event.get("name") == "varve.retry":
                 _dim("\n(the answer is started again)")
             case _:

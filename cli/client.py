@@ -174,7 +174,8 @@ def _detail(response: httpx2.Response) -> str:
     """What a problem document says, with the fields it complains of."""
     try:
         problem = cast("dict[str, Any]", response.json())
+        detail = str(problem.get("detail") or problem["title"])
         errors = [f"{error['field']}: {error['message']}" for error in problem.get("errors", [])]
-        return "; ".join([str(problem.get("detail") or problem["title"]), *errors])
+        return "; ".join([detail, *(error for error in errors if error not in detail)])
     except (ValueError, KeyError, TypeError, AttributeError):
         return response.reason_phrase

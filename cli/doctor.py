@@ -25,7 +25,8 @@ from cli import where
 from cli.output import FAILED, console, show_json
 from cli.stack import binaries
 from cli.stack.errors import StackError
-from cli.stack.local import API, Ports
+from cli.stack.ledger import Ledger
+from cli.stack.local import API, Ports, asked
 from cli.stack.migrate import pending
 from cli.stack.ports import is_free
 from cli.stack.postgres import connection
@@ -77,6 +78,8 @@ async def examine(folder: Path) -> list[Diagnosis]:
     if settings is None:
         return [*found, *_ports(), _nothing_runs(folder)]
     found.append(Diagnosis("settings", Health.OK, "valid"))
+    if endpoints is not None and not State(folder).held():
+        found.append(_unattended())
     return [*found, *await _services(settings, endpoints)]
 
 
@@ -89,7 +92,7 @@ def _settings(endpoints: Endpoints | None) -> Settings | None:
         env.setdefault("VARVE_TEMPORAL_ADDRESS", endpoints.temporal_address)
         env.setdefault("VARVE_MODEL_BASE_URL", endpoints.model_base_url)
     elif "VARVE_DATABASE_URL" not in env:
-        load({**env, "VARVE_DATABASE_URL": "unset", "VARVE_REDIS_URL": "unset"})
+        asked(env)
         return None
     return load(env)
 
@@ -149,9 +152,21 @@ def _ports() -> list[Diagnosis]:
 
 
 def _nothing_runs(folder: Path) -> Diagnosis:
-    killed = State(folder).processes.exists()
+    state = State(folder)
+    if state.held():
+        return Diagnosis("services", Health.IDLE, "a stack is starting or stopping here")
+    killed = Ledger(state.processes).left()
     found = "a stack was killed here; the next `up` clears up" if killed else "no stack runs here"
     return Diagnosis("services", Health.IDLE, found, "start one with `make up`")
+
+
+def _unattended() -> Diagnosis:
+    return Diagnosis(
+        "varve up",
+        Health.IDLE,
+        "was killed; what is left of its stack runs unattended",
+        "`make up` clears up and starts anew",
+    )
 
 
 async def _services(settings: Settings, endpoints: Endpoints | None) -> list[Diagnosis]:

@@ -21,7 +21,7 @@ from cli.chat import Answer, gather
 from cli.client import AgentClient, ApiError, Unreachable
 from cli.output import FAILED, INTERRUPTED, aside, console, failures, show_json
 from cli.smoke import Finding, examine
-from cli.stack.local import ANY, LocalStack, Ports
+from cli.stack.local import ANY, LocalStack, Ports, asked
 from cli.stack.state import Endpoints, State
 
 app = typer.Typer()
@@ -49,9 +49,10 @@ def up(
     if as_json and not smoke:
         raise typer.BadParameter("--json needs --smoke")
     with failures():
+        settings = asked(os.environ)  # a mistake in it is told before anything starts
         if smoke:
             raise typer.Exit(_smoke(state, as_json=as_json))
-        port = api_port if api_port is not None else int(os.environ.get("VARVE_API_PORT", "8080"))
+        port = settings.api_port if api_port is None else api_port
         folder = State(state or where.DEFAULT_STATE)
         raise typer.Exit(asyncio.run(_run(folder, Ports(api=port), _serve)))
 
@@ -136,7 +137,6 @@ async def _exists(client: AgentClient, thread_id: str) -> bool:
 
 
 def _show_addresses(endpoints: Endpoints, state: State) -> None:
-    table = Table.grid(padding=(0, 2))
     rows = {
         "Console": endpoints.console_url,
         "API": endpoints.api_url,
@@ -146,10 +146,10 @@ def _show_addresses(endpoints: Endpoints, state: State) -> None:
         "Model": endpoints.model_base_url,
         "Logs": str(state.logs),
     }
+    width = max(len(name) for name in rows)
     for name, address in rows.items():
-        if address:
-            table.add_row(name, address)
-    console.print(table)
+        if address:  # lines, no table: a table cuts a key short where the terminal is narrow
+            console.print(f"{name:<{width}}  {address}", markup=False, soft_wrap=True)
     console.print("Talk to it with `varve chat` (.venv/bin/varve). Ctrl-C stops everything.")
 
 

@@ -6,14 +6,9 @@ from typing import Annotated
 import typer
 import uvloop
 
-from cli.bench import report
-from cli.bench.figures import Findings
-from cli.bench.measure import Extent, measure
-from cli.bench.stage import staged
 from cli.output import aside, console, failures, show_json
 
 app = typer.Typer(no_args_is_help=True, help="Measure on this machine.")
-QUICK = Extent(rounds=1, alone=2, together=4, concurrency=4)
 _ROUNDS = 5
 
 
@@ -38,20 +33,19 @@ def run(
 
     Starts servers and workers of its own in a temporary folder, on free ports.
     """
+    # Here, because the SDK that is measured takes longer to import than any other command lasts.
+    from cli.bench import report
+    from cli.bench.measure import QUICK, Extent, measured
+
     each = runs // _ROUNDS
     extent = QUICK if quick else Extent(_ROUNDS, alone=each, together=2 * each)
     extent = replace(extent, exchanges=exchanges)
     with failures():
-        findings = uvloop.run(_measured(extent))
+        findings = uvloop.run(measured(extent, _say))
     if as_json:
         show_json(asdict(findings))
     else:
         report.show(findings, console)
-
-
-async def _measured(extent: Extent) -> Findings:
-    async with staged(_say) as stage:
-        return await measure(stage, extent, _say)
 
 
 def _say(text: str) -> None:

@@ -13,7 +13,7 @@ import psutil
 from cli.bench import first_token
 from cli.bench.batches import Batch, Play, Subject, lanes
 from cli.bench.figures import Figure, Findings, First, Load, first_of, load_of
-from cli.bench.stage import Stage
+from cli.bench.stage import Stage, staged
 from cli.bench.subjects import FILES, Floor, Ours, bare, plain, tooled
 
 TOKENS = 200
@@ -34,6 +34,15 @@ class Extent:
     together: int
     concurrency: int = 20
     exchanges: int = 19  # with the current message they fill the default window
+
+
+QUICK = Extent(rounds=1, alone=2, together=4, concurrency=4)
+
+
+async def measured(extent: Extent, say: Callable[[str], None]) -> Findings:
+    """All figures, on servers of its own. Raises as `measure` does, and StackError."""
+    async with staged(say) as stage:
+        return await measure(stage, extent, say)
 
 
 async def measure(stage: Stage, extent: Extent, say: Callable[[str], None]) -> Findings:

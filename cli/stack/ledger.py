@@ -41,9 +41,13 @@ class Ledger:
         if self._entries.pop(component, None):
             self._write()
 
+    def left(self) -> list[Entry]:
+        """What is noted and still runs."""
+        return [entry for entry in self._read() if _is_alive(entry)]
+
     async def clear(self) -> list[Entry]:
         """End what an earlier stack left running, newest first; returns what that was."""
-        found = [entry for entry in self._read() if _is_alive(entry)]
+        found = self.left()
         for entry in reversed(found):
             await end(entry.pid)
         self._path.unlink(missing_ok=True)

@@ -51,6 +51,11 @@ class Ports:
 ANY = Ports(0, 0, 0, 0, 0, 0)
 
 
+def asked(env: Mapping[str, str]) -> Settings:
+    """What the environment asks for, before any server has an address. Raises SettingsError."""
+    return load({"VARVE_DATABASE_URL": "unset", "VARVE_REDIS_URL": "unset", **env})
+
+
 class LocalStack:
     """Servers, migrations, stand-in model, worker and API; what the environment names is used
     as it is instead of an embedded one (`VARVE_DATABASE_URL`, `…REDIS_URL`, `…TEMPORAL_ADDRESS`,

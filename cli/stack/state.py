@@ -82,6 +82,17 @@ class State:
             file.flush()
             yield
 
+    def held(self) -> bool:
+        """Whether a `varve up` holds this folder now."""
+        try:
+            with (self.folder / "lock").open() as file:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except FileNotFoundError:
+            return False
+        return False
+
     def log(self, name: str) -> Path:
         return self.logs / f"{name}.log"
 

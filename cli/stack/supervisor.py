@@ -46,7 +46,7 @@ class Supervisor:
 
     async def _first(self, part: Part) -> None:
         await part.start()
-        self._say(f"{part.component} is up")
+        self._say(f"{part.component} is up, process {part.child.pid}")
 
     async def stop(self) -> None:
         """Stop everything, the last started first. Also right after a start that failed."""
@@ -82,7 +82,7 @@ class Supervisor:
             await part.stop()
             self._say(f"{error}\nTrying again")
             return False
-        self._say(f"{part.component} is back")
+        self._say(f"{part.component} is back, process {part.child.pid}")
         return True
 
 

@@ -8,10 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from cli.doctor import Health, examine
+from cli.stack.ledger import Ledger
 from cli.stack.ports import free_port
+from cli.stack.state import State
 
 
 @dataclass(frozen=True)
@@ -118,6 +121,30 @@ async def test_the_doctor_finds_nothing_wrong_where_nothing_runs(tmp_path: Path)
     found = {each["part"]: each for each in await Shell(tmp_path).json("doctor")}
     assert found["services"]["health"] == "idle"
     assert found["PostgreSQL binary"]["health"] == "ok"
+
+
+async def test_the_doctor_tells_a_killed_stack_from_one_that_starts(tmp_path: Path) -> None:
+    state = State(tmp_path)
+    with state.lock():
+        assert "starting or stopping" in (await examine(tmp_path))[-1].found
+    ledger = Ledger(state.processes)
+    ledger.add("this test", os.getpid(), psutil.Process().cmdline())
+    assert "was killed here" in (await examine(tmp_path))[-1].found
+    ledger.remove("this test")
+    assert "no stack runs here" in (await examine(tmp_path))[-1].found
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("VARVE_API_PORT", "eighty"), ("VARVE_DATABSE_URL", "x")]
+)
+async def test_up_tells_a_wrong_setting_before_it_starts_anything(
+    tmp_path: Path, name: str, value: str
+) -> None:
+    done = await Shell(tmp_path, **{name: value})("up")
+    assert done.code == 1
+    assert name in done.err
+    assert "is up" not in done.err
+    assert "Traceback" not in done.err
 
 
 async def test_the_doctor_tells_the_healthy_from_the_sick(

@@ -37,6 +37,14 @@ def test_the_folder_is_free_again_afterwards(tmp_path: Path) -> None:
         pass
 
 
+def test_the_folder_says_whether_it_is_held(tmp_path: Path) -> None:
+    state = State(tmp_path)
+    assert not state.held()
+    with state.lock():
+        assert state.held()
+    assert not state.held()
+
+
 def test_files_with_secrets_are_for_their_owner_only(tmp_path: Path) -> None:
     state = State(tmp_path)
     state.passwords()
