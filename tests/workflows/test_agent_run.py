@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable
 import pytest
 from temporalio.client import WorkflowExecutionStatus, WorkflowFailureError
 
+from activities.start import start_run
+from adapters.postgres.runs import RunStore
 from domain.events import (
     Notice,
     RunFinished,
@@ -19,6 +21,7 @@ from domain.messages import Role
 from domain.runs import RunRequest
 from domain.tools import ToolStatus
 from tests.fixtures_worker import System
+from tests.people import new_run
 from tests.replay.corpus import keep
 
 
@@ -174,3 +177,18 @@ async def test_history_holds_ids_and_no_text(system: System) -> None:
     run = await system.run("remember that my secret is XYZZY-42")
     history = (await system.handle(run).fetch_history()).to_json()
     assert "XYZZY" not in history
+
+
+async def test_a_workflow_without_its_run_is_over_before_the_id_comes_again(system: System) -> None:
+    new = new_run(system.owner, "hello", run_id="again")
+    store = RunStore(system.pool)
+    accepted = await store.accept(new)
+    await store.withdraw(accepted.run.key)  # the engine's answer was lost, not the request
+    await start_run(system.client, accepted.run, system.settings.run_queue)
+    with pytest.raises(WorkflowFailureError):
+        async with asyncio.timeout(10):
+            await system.handle(accepted.run).result()
+    run = (await store.accept(new)).run
+    await start_run(system.client, run, system.settings.run_queue)
+    await system.handle(run).result()
+    assert (await system.look(run)).status is RunStatus.COMPLETED
