@@ -25,6 +25,8 @@ from domain.tools import ToolCall, authorize
 
 _log = structlog.get_logger(__name__)
 
+_NAME_CHARACTERS = 64
+"""Of a tool's name, as far as the engine is told: what a model makes up may be of any length."""
 HEARTBEAT_S = 0.5
 """A cancel reaches a streaming activity with its next heartbeat, so this bounds an interrupt."""
 
@@ -164,7 +166,7 @@ def _reference(bounds: Bounds, call: ToolCall) -> CallRef:
     spec = bounds.specs.get(call.name)
     return CallRef(
         call_id=call.id,
-        name=call.name,
+        name=call.name[:_NAME_CHARACTERS],
         refused_by=authorize(call.name, bounds.specs, bounds.lists),
         quick=spec is not None and spec.quick,
         parallel_safe=spec is None or spec.parallel_safe,

@@ -111,14 +111,18 @@ class RunActivities:
 
     @activity.defn(name="runs.finish")
     async def finish(self, input: FinishInput) -> Ended:
-        """Answer what is unanswered, record the end and free the session. Safe to repeat."""
+        """Answer what is unanswered, record the end and free the session. Safe to repeat.
+
+        A run that was withdrawn has no end. Its workflow must not wait for one: the same id may be
+        accepted again, and would then be ended by it.
+        """
         recorded: list[Recorded] = []
         if input.ending.status is not RunStatus.COMPLETED:
             recorded += await self._answer_open_calls(input.run_key, input.ending)
         last, _ = await self._runs.finish(input.run_key, input.ending)
-        if last is not None:
-            recorded.append(last)
-        await self._stream.publish(input.run_key, recorded)
+        if last is None:
+            return Ended(RunStatus.FAILED, 0)
+        await self._stream.publish(input.run_key, [*recorded, last])
         run = await self._runs.get_by_key(input.run_key)
         return Ended(run.status, run.cost_micro_usd)
 

@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable
 import pytest
 from temporalio.client import WorkflowExecutionStatus, WorkflowFailureError
 
+from activities.start import start_run
+from adapters.postgres.runs import RunStore
 from domain.events import (
     Notice,
     RunFinished,
@@ -16,9 +18,10 @@ from domain.events import (
     TurnStarted,
 )
 from domain.messages import Role
-from domain.runs import RunRequest
+from domain.runs import Run, RunRequest
 from domain.tools import ToolStatus
 from tests.fixtures_worker import System
+from tests.people import new_run
 from tests.replay.corpus import keep
 
 
@@ -26,6 +29,12 @@ async def until(condition: Callable[[], Awaitable[bool]]) -> None:
     async with asyncio.timeout(20):
         while not await condition():
             await asyncio.sleep(0.02)
+
+
+async def known_to_the_engine(system: System, run: Run) -> bytes:
+    """A run's history as it is stored; its JSON form would hide payloads behind base64."""
+    history = await system.handle(run).fetch_history()
+    return b"".join(event.SerializeToString() for event in history.events)
 
 
 async def test_answers_without_tools(system: System) -> None:
@@ -172,5 +181,31 @@ async def test_a_spent_token_budget_is_announced_and_ends_the_tools(system: Syst
 
 async def test_history_holds_ids_and_no_text(system: System) -> None:
     run = await system.run("remember that my secret is XYZZY-42")
-    history = (await system.handle(run).fetch_history()).to_json()
-    assert "XYZZY" not in history
+    known = await known_to_the_engine(system, run)
+    assert str(run.key).encode() in known
+    assert b"XYZZY" not in known
+
+
+async def test_a_workflow_without_its_run_is_over_before_the_id_comes_again(system: System) -> None:
+    new = new_run(system.owner, "hello", run_id="again")
+    store = RunStore(system.pool)
+    accepted = await store.accept(new)
+    await store.withdraw(accepted.run.key)  # the engine's answer was lost, not the request
+    await start_run(system.client, accepted.run, system.settings.run_queue)
+    with pytest.raises(WorkflowFailureError):
+        async with asyncio.timeout(10):
+            await system.handle(accepted.run).result()
+    run = (await store.accept(new)).run
+    await start_run(system.client, run, system.settings.run_queue)
+    await system.handle(run).result()
+    assert (await system.look(run)).status is RunStatus.COMPLETED
+
+
+async def test_of_a_made_up_tool_name_the_engine_is_told_the_beginning(system: System) -> None:
+    name = "n" * 1_000
+    run = await system.run(f"[[standin: call={name} args={{}}]]")
+    calls = [call.name for message in await system.messages(run) for call in message.tool_calls]
+    assert (run.status, calls) == (RunStatus.COMPLETED, [name])
+    known = await known_to_the_engine(system, run)
+    assert name[:64].encode() in known
+    assert name[:65].encode() not in known
