@@ -16,7 +16,7 @@ _bearer = HTTPBearer(
     scheme_name="ApiKey",
     description="`Authorization: Bearer vk_…`, a key made with `varve key create`.",
 )
-_FORWARDED = ("forwarded", "x-forwarded-for")
+_FORWARDED = ("forwarded", "x-forwarded-for", "x-real-ip", "via", "cf-connecting-ip")
 
 
 async def caller(
