@@ -8,6 +8,7 @@ from uuid import UUID
 
 from domain.errors import ErrorCode
 from domain.events import RunStatus
+from domain.jobs import Part
 from domain.messages import Message, Origin, Usage
 from domain.profiles import SessionType
 from domain.tools import Denier, ToolList
@@ -44,6 +45,10 @@ class RunRequest:
     tools: ToolList = None  # the declared list; None = everything registered
     context: tuple[tuple[str, str], ...] = ()  # (description, value) pairs about the app
     protocol: str | None = None  # AG-UI version the client declared; no part of the request itself
+    inline: str | None = None  # a profile as JSON text, instead of the name of one
+    window: tuple[Part, ...] = ()  # what a memory run reads, instead of its own session
+    job_id: UUID | None = None  # the job it is a run of, and the slot
+    slot: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -274,9 +274,13 @@ async def _open_session(connection: Connection, new: NewRun, session: UUID) -> i
 
 def _digest(new: NewRun) -> bytes:
     """What makes two requests with one run id the same request."""
+    # Fields that came later count where they are used, so that older digests stay what they are.
+    later = {
+        name for name in ("inline", "window", "job_id", "slot") if not getattr(new.request, name)
+    }
     body = [
         new.thread_id,
-        _request.dump_python(new.request, mode="json", exclude={"protocol"}),
+        _request.dump_python(new.request, mode="json", exclude={"protocol", *later}),
         [[m.id, m.content] for m in new.messages],
     ]
     return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).digest()
