@@ -27,10 +27,12 @@ from temporalio.client import (
 from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
 from temporalio.service import RPCError, RPCStatusCode
 
+from adapters.settings import Settings
 from domain.attributes import Keyword
+from domain.automation import AutomationInput
 from domain.errors import InvalidInput, NotFound
 from domain.ids import AUTOMATION, RECONCILE_JOBS
-from domain.jobs import SCHEDULE_PREFIX, AutomationInput, Job, Timetable, schedule_id
+from domain.jobs import SCHEDULE_PREFIX, Job, Timetable, schedule_id
 from domain.messages import Origin
 from domain.schedules import Calendar, Change, DesiredSchedule, Policy, Spans, desired
 from domain.slots import Due, expected, next_due
@@ -59,6 +61,11 @@ class Outlook:
     next_at: tuple[datetime, ...]
     busy: bool  # something it started runs, or waits for its turn
     paused: bool
+
+
+def policy_of(settings: Settings) -> Policy:
+    """What the Schedules of all jobs have in common."""
+    return Policy(queue=settings.run_queue, jitter_s=settings.job_jitter_s)
 
 
 class Schedules:

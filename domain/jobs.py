@@ -97,16 +97,6 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class AutomationInput:
-    """What a firing is given: the job. The rest is carried over continue-as-new."""
-
-    job_id: UUID
-    slot: str | None = None
-    attempt: int = 0
-    number: int = 0  # windows that are done
-
-
-@dataclass(frozen=True, slots=True)
 class NewJob:
     """A job as somebody asks for it. `profile`: the name of one, or one inline."""
 
