@@ -56,5 +56,5 @@ def test_a_folder_is_read_and_a_file_of_another_form_is_named(tmp_path: Path) ->
     assert [each.message.role for each in conversation.said] == [Role.USER, Role.ASSISTANT]
     assert conversation.said[0].at == datetime(2023, 5, 8, 13, 57, tzinfo=UTC)
     (tmp_path / "b.json").write_text("{}")
-    with pytest.raises(InvalidInput, match="b.json"):
+    with pytest.raises(InvalidInput, match=r"b\.json"):
         list(read(tmp_path))
