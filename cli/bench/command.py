@@ -1,6 +1,7 @@
 """`varve bench`: what a run costs on this machine, beside what it is compared with."""
 
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -46,6 +47,30 @@ def run(
         show_json(asdict(findings))
     else:
         report.show(findings, console)
+
+
+@app.command()
+def window(
+    conversations: Annotated[
+        Path | None,
+        typer.Option(help="Folder of conversations (*.json) to count on as well.", exists=True),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+) -> None:
+    """Input tokens of a run: the last 20 user messages, beside everything since yesterday.
+
+    Counts with the built-in tokenizer on 27 made-up conversations. No server, no model.
+    """
+    from cli.bench import report
+    from cli.bench.conversations import made_up, read
+    from cli.bench.windows import compare
+
+    with failures():
+        spent = compare([*made_up(), *(read(conversations) if conversations else ())])
+    if as_json:
+        show_json([asdict(each) for each in spent])
+    else:
+        console.print(report.spent(spent))
 
 
 def _say(text: str) -> None:

@@ -1,9 +1,12 @@
 """Findings for a person: tables, each figure beside its ratio to what ran in the same minute."""
 
+from collections.abc import Sequence
+
 from rich.console import Console
 from rich.table import Table
 
 from cli.bench.figures import Figure, Findings, Load
+from cli.bench.windows import Spent
 
 
 def show(findings: Findings, console: Console) -> None:
@@ -65,4 +68,15 @@ def _firsts(findings: Findings) -> Table:
             *(f"{first.p50_ms:.1f}", f"{first.p95_ms:.1f}"),
             f"{first.p50_ms / direct[first.concurrency]:.2f}",
         )
+    return table
+
+
+def spent(found: Sequence[Spent]) -> Table:
+    """Input tokens per run under each policy of history."""
+    columns = ("conversations", "policy", "runs", "mean", "p95", "most", "nothing earlier seen")
+    table = Table(*columns, title="Input tokens per run", box=None, title_justify="left")
+    for each in found:
+        name = f"{each.kind} ({each.conversations})"
+        sizes = (f"{each.mean:,.0f}", f"{each.p95:,.0f}", f"{each.most:,}")
+        table.add_row(name, each.policy, f"{each.runs:,}", *sizes, f"{each.alone:.1%}")
     return table
