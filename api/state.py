@@ -9,12 +9,17 @@ from temporalio.client import Client
 
 from adapters.live import LiveEvents
 from adapters.postgres.audit import AuditStore
+from adapters.postgres.job_overview import JobOverview
+from adapters.postgres.job_sweep import JobSweepStore
+from adapters.postgres.jobs import JobStore
 from adapters.postgres.messages import MessageStore, SessionStore
 from adapters.postgres.pool import Pool
 from adapters.postgres.rollouts import RolloutStore
 from adapters.postgres.runs import RunStore
+from adapters.postgres.slots import SlotStore
 from adapters.postgres.users import UserStore
 from adapters.profiles import ProfileCatalog
+from adapters.schedules import Schedules
 from adapters.settings import Settings
 from adapters.stream import EventStream
 from adapters.tools.registry import Registry
@@ -32,6 +37,11 @@ class Services:
     audit: AuditStore
     users: UserStore
     rollouts: RolloutStore
+    jobs: JobStore
+    slots: SlotStore
+    sweep: JobSweepStore
+    overview: JobOverview
+    schedules: Schedules
     profiles: ProfileCatalog
     tools: Registry
     stream: EventStream

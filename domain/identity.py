@@ -13,7 +13,7 @@ class UserRole(StrEnum):
 
     @property
     def operates(self) -> bool:
-        """Whether this role sees every owner's audit and changes rollouts."""
+        """Whether this role sees every owner's audit, acts on their jobs, changes rollouts."""
         return self in (UserRole.OPERATOR, UserRole.ADMIN)
 
 
@@ -22,12 +22,19 @@ class Scope(StrEnum):
 
     RUNS_READ = "runs:read"
     RUNS_WRITE = "runs:write"
+    JOBS_READ = "jobs:read"
+    JOBS_WRITE = "jobs:write"
     AUDIT_READ = "audit:read"
     PROFILES_WRITE = "profiles:write"
 
 
 ALL_SCOPES: tuple[Scope, ...] = tuple(Scope)
-DEFAULT_SCOPES: tuple[Scope, ...] = (Scope.RUNS_READ, Scope.RUNS_WRITE)
+DEFAULT_SCOPES: tuple[Scope, ...] = (
+    Scope.RUNS_READ,
+    Scope.RUNS_WRITE,
+    Scope.JOBS_READ,
+    Scope.JOBS_WRITE,
+)
 
 
 @dataclass(frozen=True, slots=True)
