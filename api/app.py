@@ -29,7 +29,7 @@ from adapters.temporal import connect
 from adapters.tools.catalog import built_in
 from api import openapi, problems
 from api.body_limit import BodyLimit
-from api.routes import audit, automation, catalog, meta, runs, sessions
+from api.routes import audit, automation, catalog, meta, metrics, runs, sessions
 from api.state import Services, State
 
 ROOT = "/api/v1"
@@ -71,6 +71,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         agent.include_router(module.router)
     app.include_router(agent)
     app.include_router(automation.router, prefix=ROOT)
+    app.include_router(metrics.router)
     openapi.install(app)
     return app
 
