@@ -16,6 +16,7 @@ from activities.model import heartbeats
 from adapters.postgres.job_sweep import JobSweepStore, Mirror, RunningSlot
 from adapters.postgres.slots import SlotStore
 from adapters.schedules import Listed, Schedules
+from domain.ids import run_workflow_id
 from domain.jobs import Job, JobStatus, SlotStatus
 from domain.schedules import Change
 from domain.slots import OWED_DAYS, Due, next_due, owed
@@ -200,7 +201,19 @@ class JobReconciler:
                 return False
         error = ("terminated", "The slot was stopped from outside.")
         held = (slot.job_id, slot.slot, slot.workflow_run_id)
-        return await self._slots.finish(*held, SlotStatus.FAILED, error) is not None
+        if await self._slots.finish(*held, SlotStatus.FAILED, error) is None:
+            return False
+        for key in await self._sweep.open_runs(slot):
+            await self._interrupt(run_workflow_id(key), error[1])
+        return True
+
+    async def _interrupt(self, workflow_id: str, reason: str) -> None:
+        """Stop a run that nobody waits for any more; it keeps its session until it ends."""
+        try:
+            await self._client.get_workflow_handle(workflow_id).signal("interrupt", reason)
+        except RPCError as error:
+            if error.status is not RPCStatusCode.NOT_FOUND:
+                raise
 
     async def _runs(self, workflow_id: str) -> bool:
         try:
