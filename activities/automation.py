@@ -2,11 +2,13 @@
 
 import asyncio
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 import structlog
 from temporalio import activity
+from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 from activities.errors import translated
 from adapters import profile_format
@@ -19,7 +21,7 @@ from adapters.profiles import Deprecations, ProfileCatalog
 from adapters.stream import EventStream
 from adapters.tools.registry import Registry
 from domain.automation import Answer, Failure, Firing, Held, JobRun
-from domain.errors import InvalidInput, NotFound
+from domain.errors import InvalidInput, NotFound, SessionBusy
 from domain.events import RunStatus
 from domain.jobs import Job, SlotStatus, job_thread
 from domain.messages import Message, Origin, Role
@@ -30,7 +32,7 @@ from domain.tools import Denier, unknown_names
 
 _log = structlog.get_logger(__name__)
 
-_WAIT_S = 1.0  # between two looks at a run that somebody else has started
+_WAIT = timedelta(seconds=1)  # between two looks at a run that somebody else has started
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +117,7 @@ class AutomationActivities:
             new = _new_run(input, assigned, window)
             if window.status == "open":
                 await self._report_unknown(input, assigned)
-                accepted = await self._runs.accept(new)
-                if accepted.started is not None:
-                    await self._stream.publish(accepted.run.key, [accepted.started])
+                await self._accept(new)
         return JobRun(
             key=window.run_key,
             owner_id=assigned.owner_id,
@@ -127,6 +127,19 @@ class AutomationActivities:
             user_messages=window.user_messages,
             done=window.status == "done",
         )
+
+    async def _accept(self, new: NewRun) -> None:
+        try:
+            accepted = await self._runs.accept(new)
+        except SessionBusy as error:  # with a run of an earlier attempt that is just being stopped
+            raise ApplicationError(
+                str(error),
+                type="session_busy",
+                next_retry_delay=_WAIT,
+                category=ApplicationErrorCategory.BENIGN,
+            ) from error
+        if accepted.started is not None:
+            await self._stream.publish(accepted.run.key, [accepted.started])
 
     async def _report_unknown(self, input: WindowInput, assigned: Assigned) -> None:
         """Tools that were registered when the job was written and are no longer: they admit
@@ -152,7 +165,7 @@ class AutomationActivities:
         """Wait until a run is over that somebody else has started, as the reconciler may have."""
         while not (await self._runs.get_by_key(run_key)).status.ended:
             activity.heartbeat()
-            await asyncio.sleep(_WAIT_S)
+            await asyncio.sleep(_WAIT.total_seconds())
 
     @activity.defn(name="automation.close")
     async def close(self, input: WindowInput) -> Failure | None:

@@ -16,6 +16,7 @@ from activities.model import heartbeats
 from adapters.postgres.job_sweep import JobSweepStore, Mirror, RunningSlot
 from adapters.postgres.slots import SlotStore
 from adapters.schedules import Listed, Schedules
+from domain.ids import run_workflow_id
 from domain.jobs import Job, JobStatus, SlotStatus
 from domain.schedules import Change
 from domain.slots import OWED_DAYS, Due, next_due, owed
@@ -26,7 +27,8 @@ GRACE = timedelta(minutes=5)
 """A slot that is overdue by less, beside its jitter, is left to the engine."""
 CLAIMED_BEFORE = timedelta(seconds=30)
 """A slot that was claimed later is not looked for."""
-_BUCKET = 250  # jobs that are compared at once, about
+BUCKET = 250
+"""Jobs that are compared at once, about."""
 _PAGE = 250
 _SIDE_BY_SIDE = 8  # calls to the engine
 _MOST_DIGITS = 4
@@ -86,6 +88,7 @@ class JobReconciler:
         jitter_s: float,
         grace: timedelta = GRACE,
         claimed_before: timedelta = CLAIMED_BEFORE,
+        bucket: int = BUCKET,
     ) -> None:
         self._client = client
         self._schedules = schedules
@@ -93,6 +96,7 @@ class JobReconciler:
         self._slots = slots
         self._late = timedelta(seconds=jitter_s) + grace
         self._claimed_before = claimed_before
+        self._bucket = bucket
         self._gate = asyncio.Semaphore(_SIDE_BY_SIDE)
 
     @activity.defn(name="jobs.reconcile")
@@ -104,7 +108,7 @@ class JobReconciler:
     async def run(self, progress: Progress | None = None) -> Counts:
         """One sweep. Raises RPCError where the engine can't be reached."""
         counts = Counts()
-        prefixes = list(_prefixes(await self._sweep.count()))
+        prefixes = list(_prefixes(await self._sweep.count(), self._bucket))
         await self._end_lost(counts)
         for done, prefix in enumerate(prefixes, 1):
             await self._compare(prefix, counts)
@@ -153,10 +157,14 @@ class JobReconciler:
     async def _drop(self, strangers: Sequence[Listed], counts: Counts) -> None:
         """Take away Schedules of jobs that are gone; one may have been written just now."""
         ids = {listed.job_id for listed in strangers if listed.job_id is not None}
-        for job_id in ids - await self._sweep.scheduled(ids) if ids else ():
-            async with self._guarded(job_id, counts):
-                if await self._schedules.delete(job_id):
-                    counts.add(Change.DELETED)
+        if ids:
+            gone = ids - await self._sweep.scheduled(ids)
+            await asyncio.gather(*(self._delete(job_id, counts) for job_id in gone))
+
+    async def _delete(self, job_id: UUID, counts: Counts) -> None:
+        async with self._guarded(job_id, counts):
+            if await self._schedules.delete(job_id):
+                counts.add(Change.DELETED)
 
     async def _catch_up(self, jobs: Sequence[Job], now: datetime, counts: Counts) -> None:
         """Ask for the slots that are owed, and note in the rows what is missing and what is next.
@@ -200,7 +208,19 @@ class JobReconciler:
                 return False
         error = ("terminated", "The slot was stopped from outside.")
         held = (slot.job_id, slot.slot, slot.workflow_run_id)
-        return await self._slots.finish(*held, SlotStatus.FAILED, error) is not None
+        if await self._slots.finish(*held, SlotStatus.FAILED, error) is None:
+            return False
+        for key in await self._sweep.open_runs(slot):
+            await self._interrupt(run_workflow_id(key), error[1])
+        return True
+
+    async def _interrupt(self, workflow_id: str, reason: str) -> None:
+        """Stop a run that nobody waits for any more; it keeps its session until it ends."""
+        try:
+            await self._client.get_workflow_handle(workflow_id).signal("interrupt", reason)
+        except RPCError as error:
+            if error.status is not RPCStatusCode.NOT_FOUND:
+                raise
 
     async def _runs(self, workflow_id: str) -> bool:
         try:
@@ -224,10 +244,10 @@ class JobReconciler:
             _log.exception("job_not_reconciled", job=str(job_id))
 
 
-def _prefixes(jobs: int) -> Iterator[str]:
-    """Beginnings of ids, as long as needed for about _BUCKET jobs to share one."""
+def _prefixes(jobs: int, bucket: int) -> Iterator[str]:
+    """Beginnings of ids, as long as needed for about `bucket` jobs to share one."""
     digits = 0
-    while jobs > _BUCKET * 16**digits and digits < _MOST_DIGITS:
+    while jobs > bucket * 16**digits and digits < _MOST_DIGITS:
         digits += 1
     for number in range(16**digits):
         yield f"{number:0{digits}x}" if digits else ""

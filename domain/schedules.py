@@ -107,7 +107,7 @@ def calendars(timetable: Timetable, now: datetime) -> tuple[Calendar, ...]:
                 weekdays=_ANY_WEEKDAY if weekday is None else spans([weekday]),
             )
             today = now.astimezone(ZoneInfo(timetable.timezone)).date()
-            first = today - timedelta(days=OWED_DAYS)
+            first = today - timedelta(days=OWED_DAYS + 2)  # zones lie up to 26 hours apart
             missing = gaps(timetable, first, today + timedelta(days=AHEAD_DAYS))
             return (usual, *(_exact(local, GAP) for local in missing))
 

@@ -32,6 +32,10 @@ WHERE status = 'running' AND started_at < $1
   AND ($2::uuid IS NULL OR (job_id, slot) > ($2, $3))
 ORDER BY job_id, slot LIMIT $4
 """
+_OPEN_RUNS = """
+SELECT w.run_key FROM job_windows w JOIN runs r ON r.id = w.run_key
+WHERE w.job_id = $1 AND w.slot = $2 AND r.status IN ('accepted', 'running')
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,3 +100,9 @@ class JobSweepStore:
         job_id, slot = (None, None) if after is None else (after.job_id, after.slot)
         rows = await self._pool.fetch(_RUNNING, before, job_id, slot, limit)
         return [RunningSlot(**dict(row)) for row in rows]
+
+    @reconnecting
+    async def open_runs(self, slot: RunningSlot) -> list[UUID]:
+        """Keys of this slot's runs that have no end."""
+        rows = await self._pool.fetch(_OPEN_RUNS, slot.job_id, slot.slot)
+        return [row["run_key"] for row in rows]
