@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -14,7 +14,8 @@ _LISTED_ERRORS = 5
 _FENCED = re.compile(r"\s*```[a-zA-Z]*\s*\n(?P<inside>.*?)\n?\s*```\s*", re.DOTALL)
 # What providers that hold a model to a schema don't know, or do without.
 _UNKNOWN_TO_PROVIDERS = frozenset(
-    ("title", "description", "default", "discriminator", "minLength", "maxLength", "maxItems")
+    {"$defs", "title", "description", "default", "discriminator"}
+    | {"minLength", "maxLength", "maxItems"}
 )
 
 
@@ -100,19 +101,20 @@ def _told(path: tuple[int | str, ...], kind: str, message: str) -> str:
 def _for_providers(schema: Any, definitions: Mapping[str, Any]) -> Any:
     """A JSON Schema as strict providers take it: no references, every field required."""
     if isinstance(schema, list):
-        return [_for_providers(each, definitions) for each in schema]
+        return [_for_providers(each, definitions) for each in cast("list[Any]", schema)]
     if not isinstance(schema, dict):
         return schema
-    if reference := schema.get("$ref"):
+    given = cast("dict[str, Any]", schema)
+    if reference := given.get("$ref"):
         return _for_providers(definitions[reference.rsplit("/", 1)[-1]], definitions)
-    kept = {k: v for k, v in schema.items() if k not in _UNKNOWN_TO_PROVIDERS and k != "$defs"}
-    fields = kept.pop("properties", None)
+    kept = {name: value for name, value in given.items() if name not in _UNKNOWN_TO_PROVIDERS}
+    fields: dict[str, Any] | None = kept.pop("properties", None)
     out = {
         "anyOf" if name == "oneOf" else name: _for_providers(value, definitions)
         for name, value in kept.items()
     }
     if fields is not None:  # their names are no keywords
-        out["properties"] = {n: _for_providers(field, definitions) for n, field in fields.items()}
+        out["properties"] = {n: _for_providers(each, definitions) for n, each in fields.items()}
         out["required"] = list(fields)
     return out
 

@@ -16,6 +16,7 @@ from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.worker import Worker
 
 from activities.context import ContextBuilder
+from activities.extraction import ExtractionBuilder
 from activities.model import ModelActivities
 from activities.reconcile import ReconcileActivities
 from activities.runs import RunActivities
@@ -26,6 +27,7 @@ from adapters.postgres.facts import FactStore
 from adapters.postgres.frozen import FrozenStore
 from adapters.postgres.messages import MessageStore
 from adapters.postgres.pool import Pool, create_pool
+from adapters.postgres.reading import ReadingStore
 from adapters.postgres.reconcile import ReconcileStore
 from adapters.postgres.rollouts import RolloutStore
 from adapters.postgres.runs import RunStore
@@ -78,6 +80,7 @@ def assemble(
         registry=registry,
         settings=settings,
     )
+    extraction = ExtractionBuilder(store=ReadingStore(pool), settings=settings)
     runs = RunStore(pool)
     return Parts(
         runs=RunActivities(
@@ -94,12 +97,18 @@ def assemble(
             model=model,
             turns=turns,
             context=context,
+            extraction=extraction,
             stream=stream,
             prices=load_prices(settings.prices_file),
             delta_ms=settings.delta_ms,
         ),
         tools=ToolActivities(
-            registry=registry, turns=turns, messages=messages, context=context, stream=stream
+            registry=registry,
+            turns=turns,
+            messages=messages,
+            context=context,
+            extraction=extraction,
+            stream=stream,
         ),
         reconcile=ReconcileActivities(
             client=client,
