@@ -17,7 +17,7 @@ _TAKEOVER = (
     r"\b(?:new|updated) (?:system )?instructions?\s*:",
     r"\b(?:grant|give)\b.{0,30}\b(?:admin|administrator|root|operator|superuser)\b",
     r"\b(?:enable|enter|activate|switch to)\b.{0,20}\b(?:developer|admin|god|jailbreak|dan) mode",
-    r"<\|?(?:system|im_start|assistant)\b",
+    r"<\|?(?:system|im.start|assistant)\b",
     r"\[/?inst\]",
     r"(?:忽略|无视|忘记|忘掉|不要理会|跳过|绕过|覆盖).{0,15}(?:指令|指示|规则|提示|限制|要求|设定)",
     r"你(?:现在|从现在起|从今以后|不再)(?:是|就是|成为|变成|作为)",
@@ -42,7 +42,7 @@ _CHINESE = (
 )
 _TAKES_OVER = re.compile("|".join(_TAKEOVER), re.IGNORECASE)
 _ORDER = re.compile("|".join((*_TAKEOVER, *_ENGLISH, *_CHINESE)), re.IGNORECASE)
-_SENTENCE = re.compile(r"(?<=[.!?。!?;;])\s*|\n+")
+_SENTENCE = re.compile(r"(?<=[.!?;])\s+|(?<=[。！？；])\s*|\n+")
 _SPACE = re.compile(r"[\s_]+")
 # What is written between letters so that no pattern sees the word.
 _UNSEEN = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")

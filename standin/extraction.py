@@ -15,7 +15,7 @@ from standin.request import ChatRequest
 
 _WINDOW = re.compile(r"<window>\n(?P<lines>.*?)</window>", re.DOTALL)
 _CONFIDENCE = re.compile(r"\(confidence ([01](?:\.\d+)?)\)|（可信度([01](?:\.\d+)?)）")
-_SENTENCE = re.compile(r"(?<=[.!?。！？])\s*|\n+")
+_SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])\s*|\n+")
 _USUAL = 0.9
 
 
