@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 
 from adapters.postgres.facts import FactStore
 from adapters.tools.registry import Arguments, Tool, ToolContext, declare
-from domain.facts import GLOBAL, MAX_KEY
+from domain.facts import GLOBAL, MAX_EVIDENCE, MAX_KEY, Outcome
 from domain.tools import ToolKind
 
 _DESCRIPTION = (
@@ -20,6 +20,11 @@ class MemoryForget(Arguments):
     key: str | None = Field(default=None, min_length=1, max_length=MAX_KEY)
     memory_id: UUID | None = Field(default=None, description="Instead of the key")
     scope: str = Field(default=GLOBAL, max_length=100, description="Of the key")
+    evidence: list[str] = Field(
+        default=[],
+        max_length=MAX_EVIDENCE,
+        description="Ids of messages that ask for it; leave out for the current one",
+    )
     reason: str = Field(min_length=1, max_length=500, description="Why it is to be forgotten")
 
     @model_validator(mode="after")
@@ -31,17 +36,23 @@ class MemoryForget(Arguments):
 
 def memory_forget(facts: FactStore) -> Tool[MemoryForget]:
     async def run(arguments: MemoryForget, context: ToolContext) -> str:
-        fact = await facts.forget(
+        done = await facts.forget(
             context.owner_id,
             key=arguments.key,
             fact_id=arguments.memory_id,
             scope=arguments.scope,
             reason=arguments.reason,
+            evidence=context.resolve(arguments.evidence),
             write_key=context.idempotency_key,
             source_run=context.run_key,
         )
-        forgotten = {"memory_id": str(fact.id), "key": fact.key}
-        return json.dumps({"status": "forgotten", **forgotten}, ensure_ascii=False)
+        kept = done.outcome is Outcome.OUTDATED
+        told = {"status": "kept" if kept else "forgotten"}
+        if done.fact is not None:
+            told |= {"memory_id": str(done.fact.id), "key": done.fact.key}
+        if kept:
+            told["reason"] = "it was stated after this was asked for"
+        return json.dumps(told, ensure_ascii=False)
 
     return declare(
         "memory_forget",

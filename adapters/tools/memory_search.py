@@ -48,5 +48,5 @@ def _item(found: FoundFact) -> dict[str, Any]:
         "scope": fact.scope,
         "confidence": fact.confidence,
         "since": fact.created_at.isoformat(timespec="seconds"),
-        "evidence": fact.evidence,
+        "evidence": [each.message_id for each in fact.evidence],
     }

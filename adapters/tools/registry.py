@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from adapters.postgres.pool import LOST
 from adapters.tools.output import bounded
 from domain.errors import ErrorCode, InvalidInput, NotFound, OutsideError, Transient
+from domain.facts import Evidence
 from domain.text import clean
 from domain.tools import (
     Denier,
@@ -61,6 +62,12 @@ class ToolContext:
     idempotency_key: str  # run_id:step:tool_call_id, the same whenever the call is repeated
     source_message_ids: tuple[str, ...]  # evidence by default: the current user message
     workspace: Path  # the session's own folder; need not exist yet
+    min_confidence: float = 0.0  # a fact that is less sure is not remembered
+    admitted: frozenset[Evidence] | None = None  # what facts may rest on; None: this session
+
+    def resolve(self, named: Sequence[str]) -> tuple[Evidence, ...]:
+        """The messages that a call names as evidence; the current ones if it names none."""
+        return tuple(Evidence(self.session_key, id) for id in named or self.source_message_ids)
 
 
 A = TypeVar("A", bound=Arguments)

@@ -2,34 +2,38 @@
 
 import asyncio
 from dataclasses import replace
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 
-from adapters.postgres.facts import LIST, SEARCH, FactStore
+from adapters.postgres.fact_reading import LIST, SEARCH
+from adapters.postgres.facts import FactStore
 from adapters.postgres.pool import Pool
 from domain.errors import InvalidInput, NotFound
-from domain.facts import Fact, FactWrite
+from domain.facts import Evidence, Fact, FactWrite
 from tests.adapters.tool_calls import add_owner
+from tests.remembered import remember, said
 
 pytestmark = pytest.mark.anyio
 
+NOBODY = UUID(int=0)
 TEA = FactWrite(key="favourite_drink", value="Green tea in the morning.", tags=("Drinks",))
 
 
 async def test_a_fact_comes_back_as_it_was_written(pool: Pool) -> None:
     store, owner = FactStore(pool), await add_owner(pool)
-    fact = await store.write(owner, replace(TEA, confidence=0.7, evidence=("m1", "m1", "m2")))
+    one, two = await said(pool, owner, "one"), await said(pool, owner, "two")
+    fact = await remember(store, owner, replace(TEA, confidence=0.7, evidence=(two, two, one)))
     assert (fact.key, fact.value, fact.tags) == (TEA.key, TEA.value, ("drinks",))
-    assert (fact.confidence, fact.evidence, fact.scope) == (0.7, ("m1", "m2"), "global")
+    assert (fact.confidence, fact.evidence, fact.scope) == (0.7, (two, one), "global")
     assert fact.current
     assert await store.list(owner) == (fact,)
 
 
 async def test_writing_a_key_again_supersedes_and_keeps_the_history(pool: Pool) -> None:
     store, owner = FactStore(pool), await add_owner(pool)
-    old = await store.write(owner, TEA)
-    new = await store.write(owner, replace(TEA, value="Coffee now."))
+    old = await remember(store, owner, TEA)
+    new = await remember(store, owner, replace(TEA, value="Coffee now."))
     assert await store.list(owner) == (new,)
     history = await store.get(owner, old.id)
     assert not history.fact.current
@@ -39,16 +43,16 @@ async def test_writing_a_key_again_supersedes_and_keeps_the_history(pool: Pool) 
 
 async def test_the_same_key_in_another_scope_is_another_fact(pool: Pool) -> None:
     store, owner = FactStore(pool), await add_owner(pool)
-    await store.write(owner, TEA)
-    await store.write(owner, replace(TEA, scope="agent:barista"))
+    await remember(store, owner, TEA)
+    await remember(store, owner, replace(TEA, scope="agent:barista"))
     assert len(await store.list(owner)) == 2
     assert len(await store.list(owner, scope="agent:barista")) == 1
 
 
 async def test_the_same_call_twice_writes_one_row(pool: Pool) -> None:
     store, owner = FactStore(pool), await add_owner(pool)
-    first = await store.write(owner, TEA, write_key="call-1")
-    again = await store.write(owner, TEA, write_key="call-1")
+    first = await remember(store, owner, TEA, write_key="call-1")
+    again = await remember(store, owner, TEA, write_key="call-1")
     assert again == first
     assert len((await store.get(owner, first.id)).versions) == 1
 
@@ -56,15 +60,15 @@ async def test_the_same_call_twice_writes_one_row(pool: Pool) -> None:
 async def test_two_owners_may_use_the_same_write_key(pool: Pool) -> None:
     store = FactStore(pool)
     one, other = await add_owner(pool), await add_owner(pool)
-    mine = await store.write(one, TEA, write_key="call-1")
-    theirs = await store.write(other, TEA, write_key="call-1")
+    mine = await remember(store, one, TEA, write_key="call-1")
+    theirs = await remember(store, other, TEA, write_key="call-1")
     assert (mine.owner_id, theirs.owner_id) == (one, other)
 
 
 async def test_one_call_under_two_keys_at_once_writes_one_fact(pool: Pool) -> None:
     store, owner = FactStore(pool), await add_owner(pool)
     writes = [replace(TEA, key=f"key-{i}") for i in range(4)]
-    facts = await asyncio.gather(*(store.write(owner, w, write_key="one-call") for w in writes))
+    facts = await asyncio.gather(*(remember(store, owner, w, write_key="one-call") for w in writes))
     assert len({fact.id for fact in facts}) == 1
     assert len(await store.list(owner)) == 1
 
@@ -74,7 +78,7 @@ async def test_twenty_writers_of_one_key_leave_one_current_fact_and_a_whole_chai
 ) -> None:
     store, owner = FactStore(pool), await add_owner(pool)
     written = await asyncio.gather(
-        *(store.write(owner, replace(TEA, value=f"value {i}")) for i in range(20))
+        *(remember(store, owner, replace(TEA, value=f"value {i}")) for i in range(20))
     )
     (current,) = await store.list(owner)
     versions = (await store.get(owner, current.id)).versions
@@ -85,10 +89,11 @@ async def test_twenty_writers_of_one_key_leave_one_current_fact_and_a_whole_chai
 
 async def test_forgetting_by_key_or_id_takes_a_fact_out_of_every_answer(pool: Pool) -> None:
     store, owner = FactStore(pool), await add_owner(pool)
-    await store.write(owner, TEA)
-    name = await store.write(owner, FactWrite("name", "Ada"))
+    await remember(store, owner, TEA)
+    name = await remember(store, owner, FactWrite("name", "Ada"))
     await store.forget(owner, key=TEA.key, reason="asked")
-    gone = await store.forget(owner, fact_id=name.id, reason="asked")
+    gone = (await store.forget(owner, fact_id=name.id, reason="asked")).fact
+    assert gone is not None
     assert gone.forgotten_at is not None
     assert await store.list(owner) == ()
     assert await store.search(owner, "tea name") == ()
@@ -97,9 +102,11 @@ async def test_forgetting_by_key_or_id_takes_a_fact_out_of_every_answer(pool: Po
 
 async def test_why_a_fact_was_forgotten_is_on_record(pool: Pool) -> None:
     store, owner = FactStore(pool), await add_owner(pool)
-    fact = await store.write(owner, TEA)
+    fact = await remember(store, owner, TEA)
     await store.forget(owner, key=TEA.key, reason="not true")
-    detail = await pool.fetchval("SELECT detail::text FROM audit WHERE owner_id = $1", owner)
+    detail = await pool.fetchval(
+        "SELECT detail::text FROM audit WHERE owner_id = $1 AND kind = 'fact_forgotten'", owner
+    )
     assert str(fact.id) in detail
     assert "not true" in detail
     assert TEA.value not in detail
@@ -107,16 +114,16 @@ async def test_why_a_fact_was_forgotten_is_on_record(pool: Pool) -> None:
 
 async def test_what_was_forgotten_can_be_learnt_anew(pool: Pool) -> None:
     store, owner = FactStore(pool), await add_owner(pool)
-    old = await store.write(owner, TEA)
+    old = await remember(store, owner, TEA)
     await store.forget(owner, key=TEA.key)
-    new = await store.write(owner, TEA)
+    new = await remember(store, owner, TEA)
     assert new.id != old.id
     assert await store.list(owner) == (new,)
 
 
 async def test_forgetting_twice_by_one_call_is_done_once_and_says_the_same(pool: Pool) -> None:
     store, owner = FactStore(pool), await add_owner(pool)
-    await store.write(owner, TEA)
+    await remember(store, owner, TEA)
     first = await store.forget(owner, key=TEA.key, write_key="call-1")
     assert await store.forget(owner, key=TEA.key, write_key="call-1") == first
 
@@ -130,7 +137,7 @@ async def test_forgetting_what_is_not_there_says_so(pool: Pool) -> None:
 async def test_nobody_reaches_another_owners_facts(pool: Pool) -> None:
     store = FactStore(pool)
     owner, stranger = await add_owner(pool), await add_owner(pool)
-    fact = await store.write(owner, TEA)
+    fact = await remember(store, owner, TEA)
     assert await store.list(stranger) == ()
     assert await store.search(stranger, "tea") == ()
     with pytest.raises(NotFound):
@@ -151,7 +158,7 @@ async def test_a_word_weighs_three_in_tags_two_in_the_key_one_in_the_value(pool:
         FactWrite("bicycle_brand", "a bicycle of steel", ("bicycle",)),
         FactWrite("pet", "a cat"),
     ):
-        await store.write(owner, write)
+        await remember(store, owner, write)
     found = await store.search(owner, "Which BICYCLES?")
     assert [(f.fact.key, f.score) for f in found] == [
         ("bicycle_brand", 6),
@@ -184,13 +191,13 @@ async def test_words_are_found_in_chinese_and_english(
         FactWrite("颜色", "最喜欢的是蓝色", ("喜欢",)),
         FactWrite("start", "begins at nine"),
     ):
-        await store.write(owner, write)
+        await remember(store, owner, write)
     assert [f.fact.key for f in await store.search(owner, query)] == found
 
 
 async def test_a_query_without_a_word_of_its_own_lists_the_newest(pool: Pool) -> None:
     store, owner = FactStore(pool), await add_owner(pool)
-    facts = [await store.write(owner, FactWrite(f"key{i}", "value")) for i in range(3)]
+    facts = [await remember(store, owner, FactWrite(f"key{i}", "value")) for i in range(3)]
     for query in ("", "what do you know about me?", "你知道关于我什么？", "%' OR 1=1 --"[:2]):
         found = await store.search(owner, query, limit=2)
         assert [(f.fact, f.score) for f in found] == [(facts[2], 0), (facts[1], 0)]
@@ -198,7 +205,7 @@ async def test_a_query_without_a_word_of_its_own_lists_the_newest(pool: Pool) ->
 
 async def test_a_list_is_read_in_pages(pool: Pool) -> None:
     store, owner = FactStore(pool), await add_owner(pool)
-    facts = [await store.write(owner, FactWrite(f"key{i}", "value")) for i in range(5)]
+    facts = [await remember(store, owner, FactWrite(f"key{i}", "value")) for i in range(5)]
     pages: list[Fact] = []
     while page := await store.list(
         owner, limit=2, before=(pages[-1].created_at, pages[-1].id) if pages else None
@@ -220,7 +227,7 @@ async def test_a_list_is_read_in_pages(pool: Pool) -> None:
         (replace(TEA, scope="other"), "scope"),
         (replace(TEA, confidence=1.1), "confidence"),
         (replace(TEA, confidence=float("nan")), "confidence"),
-        (replace(TEA, evidence=tuple(f"m{i}" for i in range(51))), "evidence"),
+        (replace(TEA, evidence=tuple(Evidence(NOBODY, f"m{i}") for i in range(51))), "evidence"),
     ],
 )
 async def test_what_is_no_fact_is_refused_by_field(
@@ -233,9 +240,9 @@ async def test_what_is_no_fact_is_refused_by_field(
 
 async def test_nul_and_lone_surrogates_are_stored_as_what_can_be(pool: Pool) -> None:
     store, owner = FactStore(pool), await add_owner(pool)
-    odd = FactWrite("k\x00ey", "va\ud800lue", ("t\x00",), evidence=("m\x00",))
-    fact = await store.write(owner, odd)
-    assert (fact.key, fact.value, fact.tags, fact.evidence) == ("k�ey", "va�lue", ("t�",), ("m�",))
+    odd = FactWrite("k\x00ey", "va\ud800lue", ("t\x00",))
+    fact = await remember(store, owner, odd)
+    assert (fact.key, fact.value, fact.tags) == ("k�ey", "va�lue", ("t�",))
     found = await store.search(owner, "\x00\ud800 va")
     assert [f.fact for f in found] == [fact]
     await store.forget(owner, key="k\x00ey", reason="\x00 \ud800")

@@ -5,12 +5,13 @@ CREATE EXTENSION IF NOT EXISTS vector;
 
 ALTER TABLE facts
     ADD COLUMN stated_at timestamptz,        -- when the newest evidence was said
+    ADD COLUMN forgotten_through timestamptz, -- what was said up to here stays forgotten
     ADD COLUMN tag_words text[],             -- how words find it; NULL: not worked out yet
     ADD COLUMN key_words text[],
     ADD COLUMN value_words text[],
     ADD COLUMN embedding vector,             -- its size is the model's
     ADD COLUMN embedding_model text;         -- vectors of two models can't be compared
-UPDATE facts SET stated_at = created_at;
+UPDATE facts SET stated_at = created_at, forgotten_through = forgotten_at;
 ALTER TABLE facts
     ALTER COLUMN stated_at SET DEFAULT now(),
     ALTER COLUMN stated_at SET NOT NULL;
@@ -29,8 +30,8 @@ CREATE INDEX fact_evidence_message_idx ON fact_evidence (session_id, message_id)
 INSERT INTO fact_evidence (fact_id, session_id, message_id, place, owner_id)
 SELECT f.id, r.session_id, e.id, e.place, f.owner_id
 FROM facts f
-JOIN runs r ON r.id = f.source_run_id,
-LATERAL unnest(f.evidence) WITH ORDINALITY AS e(id, place)
+JOIN runs r ON r.id = f.source_run_id
+CROSS JOIN LATERAL unnest(f.evidence) WITH ORDINALITY AS e(id, place)
 JOIN messages m ON m.session_id = r.session_id AND m.id = e.id
 ON CONFLICT DO NOTHING;
 ALTER TABLE facts DROP COLUMN evidence;
