@@ -16,4 +16,7 @@ async def keep(name: str, run: WorkflowHandle[Any, Any]) -> None:
     if os.environ.get("RECORD_HISTORIES") and not path.exists():
         path.parent.mkdir(exist_ok=True)
         history = (await run.fetch_history()).to_json()
-        path.write_text(history.replace(socket.gethostname(), "host"))
+        here = {socket.gethostname(): "host", str(FOLDER.parents[2]): "/varve"}
+        for found, shown in here.items():
+            history = history.replace(found, shown)
+        path.write_text(history)
