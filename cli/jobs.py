@@ -19,8 +19,8 @@ from domain.jobs import JobStatus, ScheduleType
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Jobs. Exit code 0: done; 1: failed or refused; 2: usage; 3: that slot has run, or the job "
-    "is not active; 4: no such job.",
+    help="Jobs. Exit codes: 0 done; 1 failed or refused; 2 usage; 3 that slot has run, or the job "
+    "is not active; 4 no such job.",
 )
 
 T = TypeVar("T")
