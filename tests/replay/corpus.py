@@ -7,6 +7,7 @@ from typing import Any
 
 from temporalio.client import WorkflowHandle
 
+ROOT = Path(__file__).parents[2]
 FOLDER = Path(__file__).parent / "histories"
 
 
@@ -16,4 +17,5 @@ async def keep(name: str, run: WorkflowHandle[Any, Any]) -> None:
     if os.environ.get("RECORD_HISTORIES") and not path.exists():
         path.parent.mkdir(exist_ok=True)
         history = (await run.fetch_history()).to_json()
-        path.write_text(history.replace(socket.gethostname(), "host"))
+        history = history.replace(socket.gethostname(), "host").replace(str(ROOT), "/varve")
+        path.write_text(history)
