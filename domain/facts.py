@@ -1,4 +1,4 @@
-"""Facts: stable memories of an owner, what a valid one is, and how words find them. Pure."""
+"""Facts: stable memories of an owner, what a valid one is, and what becomes of a write. Pure."""
 
 import hashlib
 import re
@@ -19,26 +19,9 @@ MAX_TAG = 60
 MAX_TAGS = 20
 MAX_EVIDENCE = 50
 MAX_MESSAGE_ID = 200
-MAX_WORDS = 32  # of a query; the rest is not looked at
 
 _SCOPE = re.compile(r"global|agent:[a-z0-9][a-z0-9_-]{0,62}")
 _SPACE = re.compile(r"\s+")
-# A run of Han, kana or Hangul; or a word of anything else.
-_TOKENS = re.compile(
-    r"(?P<cjk>[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]+)"
-    r"|(?P<word>[^\W_\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]+)"
-)
-_FUNCTION_WORDS = frozenset(
-    re.findall(
-        r"\w+",
-        """a about all am an and any anything are as at be been by can could did do does everything
-        for from had has have he her his how i in is it its know me mine my of on or our remember
-        she so tell that the their them they this to user users was we what when where which who
-        why will with would you your""",
-    )
-)
-# The same for text without spaces: taken out before it is cut into pairs.
-_FILLERS = re.compile("知道|关于|记得|告诉|什么|怎么|哪些|一下|[我你您的吗呢吧了是们]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,14 +108,6 @@ class Candidate:
     reason: Rejection
     source_run: UUID | None
     created_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class FoundFact:
-    """A fact that a search found. Score: 3 per word in the tags, 2 in the key, 1 in the value."""
-
-    fact: Fact
-    score: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,32 +213,3 @@ def key_digest(owner_id: UUID, scope: str, key: str) -> bytes:
     """Stands for a key whose name must not be kept. Case and what joins words don't matter."""
     plain = re.sub(r"[\W_]+", " ", unicodedata.normalize("NFKC", key)).strip().casefold()
     return hashlib.sha256(f"{owner_id}:{scope}:{plain}".encode()).digest()
-
-
-def search_patterns(query: str) -> tuple[str, ...]:
-    """Regular expressions (PostgreSQL, for lower-cased text) of the query's words, at most 32.
-
-    A word matches at the start of words and without its plural s. Text without spaces between
-    words (Chinese, Japanese, Korean) is looked up by overlapping pairs of characters. Words that
-    carry no meaning alone are left out, so "what do you know about me" yields none.
-    """
-    patterns: dict[str, None] = {}
-    for match in _TOKENS.finditer(clean(query).lower()):
-        if match["cjk"]:
-            patterns.update((pair, None) for pair in _pairs(match["cjk"]))
-        elif match["word"] not in _FUNCTION_WORDS:
-            patterns[_word(match["word"])] = None
-        if len(patterns) >= MAX_WORDS:
-            break
-    return tuple(patterns)[:MAX_WORDS]
-
-
-def _pairs(run: str) -> list[str]:
-    parts = _FILLERS.sub(" ", run).split()
-    return [part[i : i + 2] for part in parts for i in range(max(1, len(part) - 1))]
-
-
-def _word(word: str) -> str:
-    stem = word[:-1] if len(word) > 3 and word.endswith("s") and word[-2] != "s" else word
-    # Whether PostgreSQL sees a word begin at another letter depends on the database's locale.
-    return r"\m" + stem if word[0].isascii() else stem

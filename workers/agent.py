@@ -17,6 +17,7 @@ from temporalio.worker import Worker
 
 from activities.automation import AutomationActivities
 from activities.context import ContextBuilder
+from activities.extraction import ExtractionBuilder
 from activities.jobs import JobReconciler
 from activities.model import ModelActivities
 from activities.reconcile import ReconcileActivities
@@ -31,6 +32,7 @@ from adapters.postgres.job_sweep import JobSweepStore
 from adapters.postgres.jobs import JobStore
 from adapters.postgres.messages import MessageStore
 from adapters.postgres.pool import Pool, create_pool
+from adapters.postgres.reading import ReadingStore
 from adapters.postgres.reconcile import ReconcileStore
 from adapters.postgres.rollouts import RolloutStore
 from adapters.postgres.runs import RunStore
@@ -95,6 +97,7 @@ def assemble(
         registry=registry,
         settings=settings,
     )
+    extraction = ExtractionBuilder(store=ReadingStore(pool), settings=settings)
     runs, slots, catalog = RunStore(pool), SlotStore(pool), ProfileCatalog(settings.profiles_dir)
     return Parts(
         runs=RunActivities(
@@ -111,12 +114,18 @@ def assemble(
             model=model,
             turns=turns,
             context=context,
+            extraction=extraction,
             stream=stream,
             prices=load_prices(settings.prices_file),
             delta_ms=settings.delta_ms,
         ),
         tools=ToolActivities(
-            registry=registry, turns=turns, messages=messages, context=context, stream=stream
+            registry=registry,
+            turns=turns,
+            messages=messages,
+            context=context,
+            extraction=extraction,
+            stream=stream,
         ),
         reconcile=ReconcileActivities(
             client=client,

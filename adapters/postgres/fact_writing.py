@@ -7,7 +7,9 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID, uuid4
 
-from adapters.postgres.fact_reading import COLUMNS, CURRENT, GET, VERSIONS, fact_of
+from adapters import words
+from adapters.postgres.fact_reading import GET, VERSIONS
+from adapters.postgres.fact_rows import COLUMNS, CURRENT, fact_of
 from adapters.postgres.pool import Connection, Row
 from domain.errors import InvalidInput
 from domain.facts import (
@@ -41,8 +43,8 @@ RETURNING id
 """  # noqa: S608
 _INSERT = """
 INSERT INTO facts (id, owner_id, scope, key, value, tags, confidence, source_run_id, write_key,
-                   stated_at, created_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, clock_timestamp())
+                   stated_at, tag_words, key_words, value_words, created_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, clock_timestamp())
 """
 _LINK = "UPDATE facts SET superseded_by = $2 WHERE id = $1"
 _SUPPORT = """
@@ -119,6 +121,9 @@ async def _insert(
         origin.run,
         origin.write_key,
         stated_at,
+        words.stored(" ".join(write.tags)),
+        words.stored(write.key),
+        words.stored(write.value),
     )
     if old is not None:
         await connection.execute(_LINK, old, fact_id)

@@ -10,7 +10,8 @@ from uuid import UUID
 import asyncpg
 
 from adapters.postgres import fact_writing as writing
-from adapters.postgres.fact_reading import CURRENT, FactReader, fact_of
+from adapters.postgres.fact_reading import FactReader
+from adapters.postgres.fact_rows import CURRENT, fact_of
 from adapters.postgres.fact_writing import WRITTEN_BY, Origin
 from adapters.postgres.pool import Connection, constraint, reconnecting
 from domain.errors import NotFound

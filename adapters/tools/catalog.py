@@ -3,6 +3,7 @@
 from typing import Any
 
 from adapters.postgres.facts import FactStore
+from adapters.recall import Recall
 from adapters.tools.ask_clarification import ask_clarification
 from adapters.tools.list_files import list_files
 from adapters.tools.memory_forget import memory_forget
@@ -14,10 +15,13 @@ from adapters.tools.registry import Registry, Tool
 from adapters.tools.write_file import write_file
 
 
-def built_in(facts: FactStore) -> Registry:
-    """All built-in tools, in the order in which models and people are shown them."""
+def built_in(facts: FactStore, recall: Recall | None = None) -> Registry:
+    """All built-in tools, in the order in which models and people are shown them.
+
+    Without `recall` memory is searched by words only.
+    """
     tools: tuple[Tool[Any], ...] = (
-        memory_search(facts),
+        memory_search(recall or Recall(facts)),
         memory_write(facts),
         memory_forget(facts),
         list_files(),

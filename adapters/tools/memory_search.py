@@ -1,13 +1,13 @@
-"""memory_search: find what is remembered about the owner, by words."""
+"""memory_search: find what is remembered about the owner, by words and by meaning."""
 
 import json
 from typing import Any
 
 from pydantic import Field
 
-from adapters.postgres.facts import FactStore
+from adapters.recall import Asked, Recall
 from adapters.tools.registry import Arguments, Tool, ToolContext, declare
-from domain.facts import FoundFact
+from domain.recall import FoundFact
 from domain.tools import ToolKind
 
 _DESCRIPTION = (
@@ -21,10 +21,17 @@ class MemorySearch(Arguments):
     limit: int = Field(default=5, ge=1, le=20)
 
 
-def memory_search(facts: FactStore) -> Tool[MemorySearch]:
+def memory_search(recall: Recall) -> Tool[MemorySearch]:
     async def run(arguments: MemorySearch, context: ToolContext) -> str:
-        found = await facts.search(context.owner_id, arguments.query, limit=arguments.limit)
-        return json.dumps({"items": [_item(each) for each in found]}, ensure_ascii=False)
+        asked = Asked(context.owner_id, arguments.query, arguments.limit)
+        recalled = await recall.search(asked)
+        result: dict[str, Any] = {"items": [_item(each) for each in recalled.found]}
+        if recalled.degraded:
+            result |= {
+                "degraded": True,
+                "note": "searched by words only; other words may find more",
+            }
+        return json.dumps(result, ensure_ascii=False)
 
     return declare(
         "memory_search",
@@ -47,6 +54,6 @@ def _item(found: FoundFact) -> dict[str, Any]:
         "tags": fact.tags,
         "scope": fact.scope,
         "confidence": fact.confidence,
-        "since": fact.created_at.isoformat(timespec="seconds"),
+        "since": fact.stated_at.isoformat(timespec="seconds"),
         "evidence": [each.message_id for each in fact.evidence],
     }

@@ -73,5 +73,30 @@ def window(
         console.print(report.spent(spent))
 
 
+@app.command()
+def crowd(
+    jobs: Annotated[int, typer.Option(min=1, help="Users whose job is due.")] = 2_000,
+    jitter: Annotated[
+        float, typer.Option(min=0, help="Seconds over which the engine spreads them.")
+    ] = 0.0,
+    within: Annotated[float, typer.Option(min=60, help="Seconds before it gives up.")] = 1_800.0,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+) -> None:
+    """Many users' daily memory, due in the same minute: how long the queue gets, and who was lost.
+
+    Starts servers and a worker of its own. Exit code 1 unless all are done and none twice.
+    """
+    from cli.bench import report
+    from cli.bench.crowd import gathered
+
+    with failures():
+        found = uvloop.run(gathered(jobs, jitter, within, _say))
+    if as_json:
+        show_json(asdict(found))
+    else:
+        report.crowd(found, console)
+    raise typer.Exit(0 if found.whole else 1)
+
+
 def _say(text: str) -> None:
     aside.print(text, style="dim", markup=False)

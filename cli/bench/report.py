@@ -1,10 +1,11 @@
 """Findings for a person: tables, each figure beside its ratio to what ran in the same minute."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rich.console import Console
 from rich.table import Table
 
+from cli.bench.crowd import Crowd
 from cli.bench.figures import Figure, Findings, Load
 from cli.bench.windows import Spent
 
@@ -80,3 +81,39 @@ def spent(found: Sequence[Spent]) -> Table:
         sizes = (f"{each.mean:,.0f}", f"{each.p95:,.0f}", f"{each.most:,}")
         table.add_row(name, each.policy, f"{each.runs:,}", *sizes, f"{each.alone:.1%}")
     return table
+
+
+_POINTS = 24  # of a plot
+
+
+def crowd(found: Crowd, console: Console) -> None:
+    """What became of them, and the queue over time as a Mermaid plot for the documents."""
+    facts = f"{found.facts:,} of {found.facts_expected:,} facts, {found.doubled} double"
+    console.print(
+        f"{found.completed:,} of {found.jobs:,} jobs completed, {found.again} slots ran again, "
+        f"{found.runs:,} runs, {facts}\n"
+        f"half done {found.half_s:.0f} s after they were due, all after {found.drained_s:.0f} s",
+        markup=False,
+    )
+    step = max(1, -(-len(found.samples) // _POINTS))
+    shown = found.samples[::step]
+    lines = {
+        "waiting to begin": [each.waiting for each in shown],
+        "running": [each.running for each in shown],
+    }
+    console.print("\n".join(_plot([round(each.at) for each in shown], lines)), markup=False)
+    backlog = max(each.backlog for each in found.samples)
+    console.print(f"longest backlog of tasks in the engine: {backlog:,}", markup=False)
+
+
+def _plot(seconds: Sequence[int], lines: Mapping[str, Sequence[int]]) -> list[str]:
+    drawn = [f"    line {list(values)}" for values in lines.values()]
+    return [
+        "```mermaid",
+        "xychart-beta",
+        f'    title "jobs: {", ".join(lines)}"',
+        f'    x-axis "seconds after they were due" {list(seconds)}',
+        '    y-axis "jobs"',
+        *drawn,
+        "```",
+    ]

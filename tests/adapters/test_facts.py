@@ -6,9 +6,11 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from adapters.postgres.fact_reading import LIST, SEARCH
+from adapters import words
+from adapters.postgres.fact_reading import LIST
 from adapters.postgres.facts import FactStore
 from adapters.postgres.pool import Pool
+from adapters.recall import Asked, Recall
 from domain.errors import InvalidInput, NotFound
 from domain.facts import Evidence, Fact, FactWrite
 from tests.adapters.tool_calls import add_owner
@@ -18,6 +20,11 @@ pytestmark = pytest.mark.anyio
 
 NOBODY = UUID(int=0)
 TEA = FactWrite(key="favourite_drink", value="Green tea in the morning.", tags=("Drinks",))
+
+
+async def find(store: FactStore, owner: UUID, query: str, limit: int = 20) -> list[Fact]:
+    recalled = await Recall(store).search(Asked(owner, query, limit))
+    return [each.fact for each in recalled.found]
 
 
 async def test_a_fact_comes_back_as_it_was_written(pool: Pool) -> None:
@@ -46,7 +53,7 @@ async def test_the_same_key_in_another_scope_is_another_fact(pool: Pool) -> None
     await remember(store, owner, TEA)
     await remember(store, owner, replace(TEA, scope="agent:barista"))
     assert len(await store.list(owner)) == 2
-    assert len(await store.list(owner, scope="agent:barista")) == 1
+    assert len(await store.list(owner, scopes=["agent:barista"])) == 1
 
 
 async def test_the_same_call_twice_writes_one_row(pool: Pool) -> None:
@@ -96,7 +103,7 @@ async def test_forgetting_by_key_or_id_takes_a_fact_out_of_every_answer(pool: Po
     assert gone is not None
     assert gone.forgotten_at is not None
     assert await store.list(owner) == ()
-    assert await store.search(owner, "tea name") == ()
+    assert await find(store, owner, "tea name") == []
     assert (await store.get(owner, name.id)).fact == gone
 
 
@@ -139,7 +146,7 @@ async def test_nobody_reaches_another_owners_facts(pool: Pool) -> None:
     owner, stranger = await add_owner(pool), await add_owner(pool)
     fact = await remember(store, owner, TEA)
     assert await store.list(stranger) == ()
-    assert await store.search(stranger, "tea") == ()
+    assert await find(store, stranger, "tea") == []
     with pytest.raises(NotFound):
         await store.get(stranger, fact.id)
     with pytest.raises(NotFound):
@@ -159,13 +166,11 @@ async def test_a_word_weighs_three_in_tags_two_in_the_key_one_in_the_value(pool:
         FactWrite("pet", "a cat"),
     ):
         await remember(store, owner, write)
-    found = await store.search(owner, "Which BICYCLES?")
-    assert [(f.fact.key, f.score) for f in found] == [
-        ("bicycle_brand", 6),
-        ("c", 3),
-        ("bicycle_colour", 2),
-        ("a", 1),
-    ]
+    hits = await store.index.by_words(owner, words.asked("Which BICYCLES?"))
+    keys = {fact.id: fact.key for fact in await store.list(owner)}
+    assert [keys[hit.fact_id] for hit in hits] == ["bicycle_brand", "c", "bicycle_colour", "a"]
+    once = hits[-1].score
+    assert [round(hit.score / once, 6) for hit in hits] == [6, 3, 2, 1]
 
 
 @pytest.mark.parametrize(
@@ -192,15 +197,14 @@ async def test_words_are_found_in_chinese_and_english(
         FactWrite("start", "begins at nine"),
     ):
         await remember(store, owner, write)
-    assert [f.fact.key for f in await store.search(owner, query)] == found
+    assert [fact.key for fact in await find(store, owner, query)] == found
 
 
 async def test_a_query_without_a_word_of_its_own_lists_the_newest(pool: Pool) -> None:
     store, owner = FactStore(pool), await add_owner(pool)
     facts = [await remember(store, owner, FactWrite(f"key{i}", "value")) for i in range(3)]
     for query in ("", "what do you know about me?", "你知道关于我什么？", "%' OR 1=1 --"[:2]):
-        found = await store.search(owner, query, limit=2)
-        assert [(f.fact, f.score) for f in found] == [(facts[2], 0), (facts[1], 0)]
+        assert await find(store, owner, query, limit=2) == [facts[2], facts[1]]
 
 
 async def test_a_list_is_read_in_pages(pool: Pool) -> None:
@@ -243,8 +247,7 @@ async def test_nul_and_lone_surrogates_are_stored_as_what_can_be(pool: Pool) -> 
     odd = FactWrite("k\x00ey", "va\ud800lue", ("t\x00",))
     fact = await remember(store, owner, odd)
     assert (fact.key, fact.value, fact.tags) == ("k�ey", "va�lue", ("t�",))
-    found = await store.search(owner, "\x00\ud800 va")
-    assert [f.fact for f in found] == [fact]
+    assert await find(store, owner, "\x00\ud800 va\ud800lue") == [fact]
     await store.forget(owner, key="k\x00ey", reason="\x00 \ud800")
     with pytest.raises(InvalidInput):
         await store.forget(owner, key="key", scope="\x00")
@@ -263,10 +266,7 @@ async def test_reading_facts_uses_the_owners_index(pool: Pool) -> None:
            SELECT id, 'more' || n, 'value' FROM users, generate_series(1, 500) n"""
     )
     await pool.execute("ANALYZE facts")
-    for query, arguments in (
-        (LIST, (owner, None, None, None, 50)),
-        (SEARCH, (owner, ["tea"], None, 20)),
-    ):
+    for query, arguments in ((LIST, (owner, None, None, None, 50, 0.0)),):
         plan = await pool.fetch("EXPLAIN " + query, *arguments)
         text = "\n".join(row[0] for row in plan)
         assert "Seq Scan on facts" not in text, text

@@ -7,7 +7,6 @@ from typing import Any
 
 from temporalio.client import WorkflowHandle
 
-ROOT = Path(__file__).parents[2]
 FOLDER = Path(__file__).parent / "histories"
 
 
@@ -17,5 +16,7 @@ async def keep(name: str, run: WorkflowHandle[Any, Any]) -> None:
     if os.environ.get("RECORD_HISTORIES") and not path.exists():
         path.parent.mkdir(exist_ok=True)
         history = (await run.fetch_history()).to_json()
-        history = history.replace(socket.gethostname(), "host").replace(str(ROOT), "/varve")
+        here = {socket.gethostname(): "host", str(FOLDER.parents[2]): "/varve"}
+        for found, shown in here.items():
+            history = history.replace(found, shown)
         path.write_text(history)
