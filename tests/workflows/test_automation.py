@@ -13,7 +13,7 @@ from adapters.postgres.messages import SessionStore
 from adapters.postgres.runs import RunFilter, RunStore
 from adapters.schedules import RECONCILE_SCHEDULE
 from domain.events import RunStatus
-from domain.jobs import JobStatus, ScheduleType, SlotStatus, Timetable
+from domain.jobs import MEMORY_TOOLS, JobStatus, ScheduleType, SlotStatus, Timetable
 from domain.messages import Origin
 from domain.profiles import SessionType
 from tests.fixtures_worker import System, serving
@@ -21,6 +21,10 @@ from tests.jobs import Automation, awake, clock, daily, said, times_read, until
 from tests.replay.corpus import keep
 
 MEMORY = "automation_memory_default"
+FACTS = """
+SELECT f.*, array_agg(e.message_id ORDER BY e.place) AS evidence
+FROM facts f JOIN fact_evidence e ON e.fact_id = f.id GROUP BY f.id ORDER BY f.id
+"""
 
 
 async def test_a_slot_runs_once_and_a_second_firing_is_a_duplicate(system: System) -> None:
@@ -121,6 +125,21 @@ async def test_an_asked_for_slot_reads_the_same_again(system: System) -> None:
     ]
     assert len(set(parts)) == 1
     assert [w.user_messages for w in (await auto.all_slots(job))[0].windows] == [3, 3, 1, 3, 1]
+
+
+async def test_the_same_day_three_times_leaves_identical_rows(system: System) -> None:
+    auto = Automation(system)
+    for text in ("My name is Ada.", "I live in Bern.", "我喜欢乌龙茶。", "My name is Eve."):
+        await said(system.pool, system.owner, text)
+    job = await auto.create(daily(profile=MEMORY, tools=MEMORY_TOOLS))
+    rows: list[str] = []
+    for _ in range(3):
+        result = await auto.fire(job)
+        assert result.outcome == "completed"
+        rows.append(str([dict(row) for row in await system.pool.fetch(FACTS)]))
+        await auto.slots.reopen(system.owner, job.id, [result.slot or ""])
+    assert rows[0] == rows[1] == rows[2]
+    assert rows[0].count("'key'") == 4  # one of them superseded
 
 
 async def test_a_paused_or_deleted_job_is_skipped_with_the_reason(system: System) -> None:
