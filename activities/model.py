@@ -71,8 +71,9 @@ class ModelActivities:
         keeps the text that had arrived.
         """
         with translated():
-            opened = await self._turns.begin(input.run_key, input.turn)
             bounds = await self._context.bounds(input.run_key)
+            await self._context.recollect(bounds)
+            opened = await self._turns.begin(input.run_key, input.turn)
             if isinstance(opened, DoneTurn):
                 done = opened
             else:
