@@ -43,9 +43,7 @@ class FoundFactView(FactView):
 class FactPage(View):
     items: list[FoundFactView]
     next_cursor: str | None = Field(description="Give it as `cursor` for the next page; null: last")
-    degraded: bool = Field(
-        False, description="Searched by words only: the embeddings are away just now"
-    )
+    degraded: bool = Field(description="Searched by words only: the embeddings are away just now")
 
 
 class SourceView(View):

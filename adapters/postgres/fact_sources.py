@@ -54,7 +54,18 @@ class FactSources:
     async def of(self, owner_id: UUID, fact_ids: Sequence[UUID]) -> tuple[Source, ...]:
         """The messages that these facts rest on."""
         rows = await self._pool.fetch(_SOURCES, owner_id, list(fact_ids))
-        return tuple(Source(**{**dict(row), "role": Role(row["role"])}) for row in rows)
+        return tuple(
+            Source(
+                fact_id=row["fact_id"],
+                message_id=row["message_id"],
+                thread_id=row["thread_id"],
+                run_id=row["run_id"],
+                role=Role(row["role"]),
+                text=row["text"],
+                said_at=row["said_at"],
+            )
+            for row in rows
+        )
 
     @reconnecting
     async def run(self, owner_id: UUID, run_key: UUID | None) -> SourceRun | None:

@@ -63,7 +63,7 @@ async def list_facts(
     full = len(facts) == limit
     last = paging.encode(facts[-1].created_at, facts[-1].id) if full else None
     views = [FoundFactView.model_validate(fact, from_attributes=True) for fact in facts]
-    return FactPage(items=views, next_cursor=last)
+    return FactPage(items=views, next_cursor=last, degraded=False)
 
 
 @router.post(
