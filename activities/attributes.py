@@ -12,12 +12,13 @@ from temporalio.common import (
 )
 
 from domain.attributes import COST_MICRO_USD, Keyword
+from domain.automation import JobRun
 from domain.runs import Ended, Run, RunPlan
 
 _MAX_BYTES = 2048  # of a value, as the JSON that the engine is sent
 
 
-def at_start(run: Run) -> TypedSearchAttributes:
+def at_start(run: Run | JobRun) -> TypedSearchAttributes:
     """What is known of a run when its workflow is started."""
     values: Mapping[Keyword, str | None] = {
         Keyword.OWNER_ID: str(run.owner_id),
@@ -25,7 +26,7 @@ def at_start(run: Run) -> TypedSearchAttributes:
         Keyword.RUN_ID: _fitting(run.run_id),
         Keyword.ORIGIN: run.origin,
         Keyword.RUN_STATUS: run.status,
-        Keyword.PROFILE: run.request.profile,
+        Keyword.PROFILE: run.request.profile if isinstance(run, Run) else run.profile,
     }
     return TypedSearchAttributes(
         [
@@ -55,3 +56,8 @@ def at_end(ended: Ended, plan: RunPlan | None) -> list[SearchAttributeUpdate[Any
             SearchAttributeKey.for_keyword(Keyword.EXECUTOR).value_set(plan.executor),
         ]
     return updates
+
+
+def outcome_of_job(outcome: str) -> list[SearchAttributeUpdate[Any]]:
+    """How a firing of a job ended."""
+    return [SearchAttributeKey.for_keyword(Keyword.RUN_STATUS).value_set(outcome)]

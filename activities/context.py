@@ -117,6 +117,6 @@ class ContextBuilder:
             session_key=run.session_key,
             idempotency_key=f"{run.key}:{call.id}",
             source_message_ids=run.user_message_ids,
-            workspace=self._settings.workspace_dir / str(run.session_key),
             min_confidence=bounds.profile.memory.min_confidence,
+            workspace=self._settings.workspace_dir / str(run.session_key),
         )

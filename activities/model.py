@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import UUID
 
 import structlog
@@ -11,6 +11,7 @@ from temporalio import activity
 
 from activities.context import Bounds, ContextBuilder
 from activities.errors import translated
+from activities.extraction import Extracted, ExtractionBuilder
 from adapters.postgres.turns import Completion, DoneTurn, OpenTurn, TurnStore
 from adapters.stream import EventStream, TextWriter
 from domain.context import Prepared
@@ -34,7 +35,8 @@ HEARTBEAT_S = 0.5
 @dataclass(frozen=True, slots=True)
 class ModelTurnInput:
     """`model`: the name to call (a fallback, perhaps). `last`: no tools, the model must answer,
-    because `limit` is reached. `may_end`: an answer without calls ends the run as well."""
+    because `limit` is reached. `may_end`: an answer without calls ends the run as well.
+    `extract`: the answer is a list of operations on the memory; after turn 1, it is a repair."""
 
     run_key: UUID
     turn: int
@@ -42,6 +44,17 @@ class ModelTurnInput:
     last: bool = False
     limit: str | None = None
     may_end: bool = False
+    extract: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _InHand:
+    """A model call that is being made."""
+
+    input: ModelTurnInput
+    bounds: Bounds
+    opened: OpenTurn
+    prepared: Prepared
 
 
 class ModelActivities:
@@ -51,6 +64,7 @@ class ModelActivities:
         model: Model,
         turns: TurnStore,
         context: ContextBuilder,
+        extraction: ExtractionBuilder,
         stream: EventStream,
         prices: PriceTable,
         delta_ms: int,
@@ -58,6 +72,7 @@ class ModelActivities:
         self._model = model
         self._turns = turns
         self._context = context
+        self._extraction = extraction
         self._stream = stream
         self._prices = prices
         self._delta_ms = delta_ms
@@ -72,21 +87,25 @@ class ModelActivities:
         """
         with translated():
             bounds = await self._context.bounds(input.run_key)
-            await self._context.recollect(bounds)
-            opened = await self._turns.begin(input.run_key, input.turn)
-            if isinstance(opened, DoneTurn):
-                done = opened
-            else:
-                async with heartbeats():
+            async with heartbeats():
+                await self._context.recollect(bounds)
+                opened = await self._turns.begin(input.run_key, input.turn)
+                if isinstance(opened, DoneTurn):
+                    done = opened
+                else:
                     done = await self._call(input, bounds, opened)
             published = [done.completed] + ([done.finished] if done.finished else [])
             await self._stream.publish(input.run_key, published)
-            return _result(bounds, done)
+            return await self._result(input, bounds, done)
 
     async def _call(self, input: ModelTurnInput, bounds: Bounds, opened: OpenTurn) -> DoneTurn:
         publishing = asyncio.create_task(self._stream.publish(input.run_key, [opened.started]))
-        prepared = await self._context.build(bounds, input.model, last=input.last)
+        if input.extract:
+            prepared = await self._extraction.build(bounds, input.model, input.turn)
+        else:
+            prepared = await self._context.build(bounds, input.model, last=input.last)
         await publishing
+        call = _InHand(input, bounds, opened, prepared)
         spoken = Spoken(
             TextWriter(
                 self._stream,
@@ -99,60 +118,68 @@ class ModelActivities:
         try:
             reply = await self._model.stream(prepared.request, spoken.on_text)
         except asyncio.CancelledError:
-            await asyncio.shield(self._keep_partial(input, opened, prepared, spoken))
+            await asyncio.shield(self._keep_partial(call, spoken))
             raise
         await spoken.writer.close()
-        return await self._store(input, opened, prepared, reply, spoken.text)
+        return await self._store(call, reply, spoken.text)
 
-    async def _keep_partial(
-        self, input: ModelTurnInput, opened: OpenTurn, prepared: Prepared, spoken: "Spoken"
-    ) -> None:
+    async def _keep_partial(self, call: _InHand, spoken: "Spoken") -> None:
         """Store the text a stopped call had streamed, unless the call is only being moved."""
         await spoken.writer.close()
         details = activity.cancellation_details()
         if not spoken.text or details is None or not details.cancel_requested:
             return
-        reply = ModelReply("", (), FinishReason.INTERRUPTED, Usage(), input.model)
-        done = await self._store(input, opened, prepared, reply, spoken.text)
-        await self._stream.publish(input.run_key, [done.completed])
+        reply = ModelReply("", (), FinishReason.INTERRUPTED, Usage(), call.input.model)
+        done = await self._store(call, reply, spoken.text)
+        await self._stream.publish(call.input.run_key, [done.completed])
 
-    async def _store(
-        self,
-        input: ModelTurnInput,
-        opened: OpenTurn,
-        prepared: Prepared,
-        reply: ModelReply,
-        text: str,
-    ) -> DoneTurn:
-        calls = tuple(
-            ToolCall(tool_call_id(input.run_key, input.turn, i), c.name, clean(c.arguments))
-            for i, c in enumerate(reply.tool_calls)
-        )
+    async def _store(self, call: _InHand, reply: ModelReply, text: str) -> DoneTurn:
+        input, interrupted = call.input, reply.finish_reason is FinishReason.INTERRUPTED
+        came_to = Extracted(_calls_of(input, reply))
+        if input.extract:
+            came_to = (
+                Extracted()
+                if interrupted
+                else await self._extraction.read(call.bounds, input.turn, text)
+            )
         completion = Completion(
             text=text,
-            tool_calls=calls,
+            tool_calls=came_to.calls,
             finish_reason=reply.finish_reason,
             model=reply.model or input.model,
             usage=reply.usage,
             cost_micro_usd=cost_micro_usd(reply.usage, self._prices.get(input.model)),
-            seen=prepared.seen.document(),
+            seen=call.prepared.seen.document(),
             ends=input.may_end
-            and reply.finish_reason is not FinishReason.INTERRUPTED
-            and (input.last or not calls),
+            and not interrupted
+            and came_to.invalid is None
+            and (input.last or not came_to.calls),
             limit=input.limit,
         )
-        return await self._turns.complete(input.run_key, opened, completion)
+        return await self._turns.complete(input.run_key, call.opened, completion)
+
+    async def _result(self, input: ModelTurnInput, bounds: Bounds, done: DoneTurn) -> TurnResult:
+        """The calls by reference, each with the verdict of the three lists."""
+        event = done.event
+        result = TurnResult(
+            event.message_id,
+            tuple(_reference(bounds, call) for call in event.tool_calls),
+            event.finish_reason,
+            over_cost=bounds.over_cost(done.run_cost_micro_usd),
+            ended=_ended(done),
+        )
+        if not input.extract:
+            return result
+        read = await self._extraction.read(bounds, input.turn, event.text, event.finish_reason)
+        # One by one: what is said later must not be written first.
+        in_order = tuple(replace(call, parallel_safe=False) for call in result.calls)
+        return replace(result, calls=in_order, invalid=read.invalid)
 
 
-def _result(bounds: Bounds, done: DoneTurn) -> TurnResult:
-    """The calls by reference, each with the verdict of the three lists."""
-    event = done.event
-    return TurnResult(
-        event.message_id,
-        tuple(_reference(bounds, call) for call in event.tool_calls),
-        event.finish_reason,
-        over_cost=bounds.over_cost(done.run_cost_micro_usd),
-        ended=_ended(done),
+def _calls_of(input: ModelTurnInput, reply: ModelReply) -> tuple[ToolCall, ...]:
+    return tuple(
+        ToolCall(tool_call_id(input.run_key, input.turn, i), call.name, clean(call.arguments))
+        for i, call in enumerate(reply.tool_calls)
     )
 
 

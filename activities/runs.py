@@ -15,6 +15,7 @@ from adapters.postgres.rollouts import RolloutStore
 from adapters.postgres.runs import RunStore
 from adapters.postgres.turns import TurnStore
 from adapters.profiles import ProfileCatalog
+from adapters.prompts import PROMPTS
 from adapters.settings import Settings
 from adapters.stream import EventStream
 from adapters.tools.registry import failed
@@ -94,6 +95,8 @@ class RunActivities:
     async def _profile(self, run: RunContext) -> Profile:
         if run.profile is not None:
             return profile_format.read(run.profile).profile
+        if run.request.inline is not None:
+            return _inline(run.request.inline)
         name = choose_profile(
             requested=run.request.profile,
             session_profile=run.session_profile,
@@ -105,9 +108,7 @@ class RunActivities:
         try:
             return self._catalog.get(name)
         except (NotFound, InvalidInput) as error:
-            raise ApplicationError(
-                f"Profile {name} can't be used: {error}", type="profile", non_retryable=True
-            ) from error
+            raise _unusable(name, str(error)) from error
 
     @activity.defn(name="runs.finish")
     async def finish(self, input: FinishInput) -> Ended:
@@ -141,3 +142,20 @@ class RunActivities:
         """Tell the run's readers something they may show."""
         if recorded := await self._turns.notice(input.run_key, input.notice):
             await self._stream.publish(input.run_key, [recorded])
+
+
+def _inline(document: str) -> Profile:
+    """The profile that came with the request. Raises ApplicationError of type `profile`."""
+    try:
+        profile = profile_format.read(document).profile
+    except InvalidInput as error:
+        raise _unusable("of the request", str(error)) from error
+    if profile.prompt not in PROMPTS:
+        raise _unusable(profile.name, f"there is no prompt {profile.prompt!r}.")
+    return profile
+
+
+def _unusable(name: str, why: str) -> ApplicationError:
+    return ApplicationError(
+        f"Profile {name} can't be used: {why}", type="profile", non_retryable=True
+    )

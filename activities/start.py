@@ -14,12 +14,15 @@ _RPC_TIMEOUT = timedelta(seconds=5)
 TASK_TIMEOUT = timedelta(seconds=5)
 """A worker that dies in the middle of a workflow task is waited for this long, not ten seconds."""
 
+RUN_REUSE = WorkflowIDReusePolicy.ALLOW_DUPLICATE_FAILED_ONLY
+"""A workflow that failed may be started again under its id: its run row decides whether there is
+work to do."""
+
 
 async def start_run(client: Client, run: Run, queue: str) -> None:
     """Start it unless it is there. Raises RPCError when the engine can't be reached.
 
-    By name, since what runs it may live in another process and a later version. A workflow that
-    failed may be started again under its id: its run row decides whether there is work to do.
+    By name, since what runs it may live in another process and a later version.
     """
     try:
         await client.start_workflow(
@@ -27,7 +30,7 @@ async def start_run(client: Client, run: Run, queue: str) -> None:
             AgentRunInput(run.key),
             id=run_workflow_id(run.key),
             task_queue=queue,
-            id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE_FAILED_ONLY,
+            id_reuse_policy=RUN_REUSE,
             search_attributes=at_start(run),
             static_summary=f"{run.origin} run {run.run_id} in session {run.thread_id}"[:200],
             task_timeout=TASK_TIMEOUT,

@@ -6,13 +6,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 
+from domain.extraction import WINDOW_FENCE
 from domain.fences import CONTEXT_FENCE, TOOL_FENCE
 
 _PLACEHOLDER = re.compile(r"\{\{([a-z_]+)\}\}")
 _BRACES = re.compile(r"\{\{|\}\}")
 
 # Constant for a version of Varve: nothing that changes from run to run may enter the prefix.
-VALUES: Mapping[str, str] = {"tool_fence": TOOL_FENCE, "context_fence": CONTEXT_FENCE}
+VALUES: Mapping[str, str] = {
+    "tool_fence": TOOL_FENCE,
+    "context_fence": CONTEXT_FENCE,
+    "window_fence": WINDOW_FENCE,
+}
 
 
 class PromptError(ValueError):

@@ -82,6 +82,12 @@ class Settings(BaseSettings):
         1.0, gt=0, description="Wait before the first retry of a model call or tool; doubles after"
     )
     reconcile_s: float = Field(3.0, gt=0, description="Pause between two reconciliations of runs")
+    job_jitter_s: float = Field(
+        600.0, ge=0, le=3600, description="Jobs due at one minute start spread over this long"
+    )
+    job_reconcile_s: float = Field(
+        300.0, ge=10, description="Pause between two comparisons of jobs with their Schedules"
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Log level")
     log_format: Literal["json", "text"] = Field("json", description="Log lines as JSON or text")
 

@@ -180,6 +180,8 @@ async def _services(settings: Settings, endpoints: Endpoints | None) -> list[Dia
         ("model endpoint", _model, "check VARVE_MODEL_BASE_URL and VARVE_MODEL_API_KEY"),
     ]
     found = [await _check(part, check, settings, remedy) for part, check, remedy in checks]
+    if found[0].health is Health.WRONG:  # what the second says then is only the first again
+        del found[1]
     url = endpoints.api_url if endpoints else os.environ.get("VARVE_API_URL")
     if url:
         found.append(await _check("API", lambda _: _api(url), settings, "check VARVE_API_URL"))

@@ -142,6 +142,7 @@ def _show_addresses(endpoints: Endpoints, state: State) -> None:
         "API": endpoints.api_url,
         "API docs": f"{endpoints.api_url}/docs",
         "Temporal UI": endpoints.temporal_ui_url,
+        "Temporal": endpoints.temporal_address,
         "API key (this machine only)": endpoints.demo_api_key,
         "Model": endpoints.model_base_url,
         "Logs": str(state.logs),

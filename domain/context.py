@@ -12,7 +12,8 @@ from domain.fences import CONTEXT_FENCE, fenced, sealed
 from domain.fitting import fit
 from domain.messages import Message, ModelRequest, Role
 from domain.profiles import Profile
-from domain.recall import NOTHING, Recalled, RecallStatus
+from domain.recall import NOTHING, Recalled
+from domain.remembered import remembered
 from domain.tools import ToolLists, ToolSpec, effective
 
 Counter = Callable[[str], int]
@@ -21,7 +22,6 @@ Counter = Callable[[str], int]
 FILL = 0.8
 """Share of the model's context window that a call may take."""
 _MESSAGE_TOKENS = 4  # what a provider adds to each message, about
-_FACT_CHARACTERS = 500
 _FENCE_TOKENS = 16  # what the marks around a tool's output take, about
 
 FILE_TOOLS = frozenset({"list_files", "read_file", "read_file_chunk", "write_file"})
@@ -40,12 +40,6 @@ NO_MORE_TURNS = (
     "This is the last step of the run and no tools are left. Answer now with what you have, and "
     "say plainly what is missing or was not done."
 )
-REMEMBERED = "Remembered facts that may bear on the current message (said by the user earlier):"
-MEMORY_AWAY = (
-    "What is remembered about the user could not be read just now. Something may well be known: "
-    "do not conclude that nothing is, and say so if it matters."
-)
-
 ORDER = (
     "session_data",
     "uploads",
@@ -196,20 +190,9 @@ def repair(draft: Draft, given: ContextInput) -> Draft:
 
 def memory(draft: Draft, given: ContextInput) -> Draft:
     """What is remembered and bears on the current message, or that nobody could look."""
-    if given.recalled.status is RecallStatus.FAILED:
-        return replace(draft, situation=(*draft.situation, MEMORY_AWAY))
-    facts = [found.fact for found in given.recalled.found]
-    if not facts:
-        return draft
-    lines = [
-        f"- {fact.key}: {_one_line(fact.value)} (since {fact.stated_at.date().isoformat()})"
-        for fact in facts
-    ]
-    return replace(
-        draft,
-        situation=(*draft.situation, REMEMBERED, *lines),
-        fact_ids=tuple(str(fact.id) for fact in facts),
-    )
+    lines = remembered(given.recalled)
+    fact_ids = tuple(str(found.fact.id) for found in given.recalled.found)
+    return replace(draft, situation=(*draft.situation, *lines), fact_ids=fact_ids)
 
 
 def modules_and_tools(draft: Draft, given: ContextInput) -> Draft:
@@ -294,12 +277,6 @@ def _request(
         max_output_tokens=given.profile.limits.max_output_tokens,
         thinking=given.profile.model.thinking,
     )
-
-
-def _one_line(text: str) -> str:
-    """A fact is a line of its own: nothing in it can look like another, or like a rule."""
-    line = " ".join(text.split())
-    return line if len(line) <= _FACT_CHARACTERS else line[: _FACT_CHARACTERS - 1] + "…"
 
 
 def _layered(draft: Draft, name: str, text: str) -> Draft:

@@ -16,6 +16,7 @@ class ErrorCode(StrEnum):
     CONTEXT_LENGTH = "context_length"
     CONTENT_FILTER = "content_filter"
     INVALID_RESPONSE = "invalid_response"
+    INVALID_OUTPUT = "invalid_output"  # an answer of the model that is not in the form asked for
     INTERNAL = "internal"
 
 

@@ -24,6 +24,10 @@ def session_key(owner_id: UUID, thread_id: str) -> UUID:
 AGENT_RUN = "AgentRunWorkflow"
 """The workflow type of a run, as histories and the Temporal UI have it. Never to be renamed."""
 
+AUTOMATION = "AutomationWorkflow"
+RECONCILE_JOBS = "ReconcileJobsWorkflow"
+"""Types that Schedules name; these too stay as they are."""
+
 _RUN_PREFIX = "run/"
 
 

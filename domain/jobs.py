@@ -96,6 +96,61 @@ class Part:
     last_seq: int
 
 
+@dataclass(frozen=True, slots=True)
+class NewJob:
+    """A job as somebody asks for it. `profile`: the name of one, or one inline."""
+
+    title: str
+    timetable: Timetable
+    config: JobConfig
+    profile: str | Mapping[str, Any] = MEMORY_PROFILE
+    builtin: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobChange:
+    """What is to be different about a job. None: as it is."""
+
+    title: str | None = None
+    type: ScheduleType | None = None
+    run_at: str | None = None
+    timezone: str | None = None
+    weekday: int | None = None
+    prompt: str | None = None
+    tools: tuple[str, ...] | None = None
+    profile: str | Mapping[str, Any] | None = None
+
+    def applied_to(self, job: Job) -> NewJob:
+        """The job as it would be. A type that is new to it brings its own time with it."""
+        old = job.timetable
+        kept = self.type in (None, old.type)
+        weekday = self.weekday or (old.weekday if kept else None)
+        run_at = self.run_at or (old.run_at if kept or _both_dated(old, self.type) else "")
+        return NewJob(
+            title=job.title if self.title is None else self.title,
+            timetable=Timetable(
+                self.type or old.type, run_at, self.timezone or old.timezone, weekday
+            ),
+            config=JobConfig(
+                job.config.prompt if self.prompt is None else self.prompt,
+                job.config.tools if self.tools is None else self.tools,
+            ),
+            profile=job.profile if self.profile is None else self.profile,
+            builtin=job.builtin,
+        )
+
+    @property
+    def times(self) -> bool:
+        """Whether it changes when the job is due."""
+        return any(
+            field is not None for field in (self.type, self.run_at, self.timezone, self.weekday)
+        )
+
+
+def _both_dated(old: Timetable, type: ScheduleType | None) -> bool:
+    return old.type.dated and type is not None and type.dated
+
+
 _PROMPT = {
     "en": (
         "Read what the user said since the last time and keep what will still matter: who they "

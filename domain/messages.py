@@ -1,5 +1,6 @@
 """The conversation, in our own words. Stores, providers and AG-UI map to and from these."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -58,6 +59,14 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
+class OutputForm:
+    """The form that an answer must have; providers that know how hold the model to it."""
+
+    name: str
+    schema: Mapping[str, Any]  # JSON Schema of the whole answer
+
+
+@dataclass(frozen=True, slots=True)
 class ModelRequest:
     """One call to a model. `messages` excludes the system prompt; an empty one is never sent."""
 
@@ -67,6 +76,7 @@ class ModelRequest:
     tools: tuple[ToolSpec, ...] = ()
     max_output_tokens: int = 4096
     thinking: bool = False
+    output: OutputForm | None = None  # None: text
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,7 +114,6 @@ class RunPlan:
     model_queue: str | None  # None: the workflow's own queue
     tool_queue: str | None
     placement: Placement
-    already_ended: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,13 +140,14 @@ class Ended:
 @dataclass(frozen=True, slots=True)
 class TurnResult:
     """What a model turn left behind: a message id and what to do next. `ended`: nothing, the run
-    ended with it."""
+    ended with it. `invalid`: why the answer is not in the form that was asked for."""
 
     message_id: str
     calls: tuple[CallRef, ...]
     finish_reason: str
     over_cost: bool = False  # the run has spent its max_cost_usd
     ended: Ended | None = None
+    invalid: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +175,11 @@ def limit_reached(plan: RunPlan, state: AgentRunInput) -> str | None:
     if state.over_cost:
         return "max_cost_usd"
     return "turn_budget_tokens" if state.tool_tokens >= plan.turn_budget_tokens else None
+
+
+def may_repair(plan: RunPlan, state: AgentRunInput) -> bool:
+    """Whether a run whose one answer is invalid may ask for it once more."""
+    return state.turn == 1 < plan.max_turns and not state.over_cost
 
 
 MAX_PARALLEL_CALLS = 8

@@ -13,6 +13,7 @@ from starlette.types import Receive, Scope, Send
 
 from standin import frames
 from standin.directives import BadDirective, Behaviour, directive, parse
+from standin.extraction import asked_of
 from standin.journal import Journal, Outcome, Record
 from standin.request import ChatRequest, Refused, read
 from standin.rules import last_user_text, plan, turn_of
@@ -64,8 +65,11 @@ class _Server:
         record = self._journal.open(body, authorized=key, peer=peer)
         try:
             asked = read(body)
-            said, directives = parse(last_user_text(asked))
-            behaviour = self._journal.behaviour(directives, turn_of(asked))
+            extraction = asked_of(asked)
+            heard = extraction.outside if extraction else last_user_text(asked)
+            turn = extraction.turn if extraction else turn_of(asked)
+            said, directives = parse(heard)
+            behaviour = self._journal.behaviour(directives, turn)
         except (Refused, BadDirective) as error:
             return self._fail(record, Behaviour(status=400), str(error))
         if behaviour.status is not None:

@@ -51,6 +51,9 @@ class Behaviour:
     crlf: bool = False
     no_usage: bool = False
     no_done: bool = False
+    fenced: bool = False
+    evidence: str | None = None
+    confidence: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,6 +55,11 @@ class StreamOptions(BaseModel):
     include_usage: bool = False
 
 
+class ResponseFormat(BaseModel):
+    type: Literal["text", "json_object", "json_schema"]
+    json_schema: dict[str, Any] | None = None
+
+
 class ChatRequest(BaseModel):
     """The body of POST /v1/chat/completions. Fields that are not listed are recorded, not read."""
 
@@ -63,6 +68,7 @@ class ChatRequest(BaseModel):
     tools: list[Tool] | None = Field(default=None, min_length=1)
     stream: bool = False
     stream_options: StreamOptions = StreamOptions()
+    response_format: ResponseFormat | None = None
     max_tokens: int | None = Field(default=None, ge=1)
     max_completion_tokens: int | None = Field(default=None, ge=1)
 
@@ -71,6 +77,8 @@ class ChatRequest(BaseModel):
         for message in self.messages:
             _check_message(message)
         _check_calls_are_answered(self.messages)
+        if self.response_format is not None:
+            _check_format(self.response_format, self.messages)
         return self
 
     @property
@@ -108,6 +116,13 @@ def _check_message(message: ChatMessage) -> None:
         raise ValueError(f"the content of a message of role {message.role} is empty")
     for call in message.tool_calls or ():
         _check_arguments(call)
+
+
+def _check_format(wanted: ResponseFormat, messages: list[ChatMessage]) -> None:
+    if wanted.type == "json_object" and not any("json" in m.text.lower() for m in messages):
+        raise ValueError("'messages' must contain the word 'json' for a json_object")
+    if wanted.type == "json_schema" and not (wanted.json_schema or {}).get("schema"):
+        raise ValueError("response_format needs a schema")
 
 
 def _check_arguments(call: Call) -> None:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from standin.directives import Behaviour, ToolUse
+from standin.extraction import answer as memory_operations
+from standin.extraction import asked_of
 from standin.request import ChatMessage, ChatRequest
 from standin.sums import about_dates, calculate
 
@@ -83,6 +85,8 @@ def _pieces(
         return split(behaviour.say)
     if calls:
         return ()
+    if (extraction := asked_of(request)) is not None:
+        return split(memory_operations(extraction, behaviour))
     return split(_from_results(results) if results else _answer(request, said))
 
 

@@ -15,7 +15,10 @@ from temporalio.client import Client
 from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.worker import Worker
 
+from activities.automation import AutomationActivities
 from activities.context import ContextBuilder
+from activities.extraction import ExtractionBuilder
+from activities.jobs import JobReconciler
 from activities.memory import FactActivities
 from activities.model import ModelActivities
 from activities.recollection import Recollection
@@ -25,18 +28,25 @@ from activities.tools import ToolActivities
 from adapters import logs, settings
 from adapters.embeddings import open_embedder
 from adapters.llm.openai import OpenAIModel, build_client
+from adapters.postgres.audit import AuditStore
 from adapters.postgres.facts import FactStore
 from adapters.postgres.frozen import FrozenStore
+from adapters.postgres.job_sweep import JobSweepStore
+from adapters.postgres.jobs import JobStore
 from adapters.postgres.messages import MessageStore
 from adapters.postgres.notices import NoticeStore
 from adapters.postgres.pool import Pool, create_pool
+from adapters.postgres.reading import ReadingStore
 from adapters.postgres.reconcile import ReconcileStore
 from adapters.postgres.rollouts import RolloutStore
 from adapters.postgres.runs import RunStore
+from adapters.postgres.slots import SlotStore
 from adapters.postgres.turns import TurnStore
+from adapters.postgres.windows import WindowStore
 from adapters.prices import load_prices
 from adapters.profiles import ProfileCatalog
 from adapters.recall import Recall
+from adapters.schedules import Schedules, policy_of
 from adapters.settings import Settings
 from adapters.stream import EventStream, open_redis
 from adapters.temporal import connect, ensure_search_attributes
@@ -44,9 +54,16 @@ from adapters.tools.catalog import built_in
 from domain.ports import Embedder, Model
 from workers.sandbox import STRICT_SANDBOX
 from workflows.agent_run import AgentRunWorkflow
+from workflows.automation import AutomationWorkflow
 from workflows.reconcile import RECONCILE_ID, ReconcileRunsInput, ReconcileRunsWorkflow
+from workflows.reconcile_jobs import ReconcileJobsWorkflow
 
-WORKFLOWS: Sequence[type] = [AgentRunWorkflow, ReconcileRunsWorkflow]
+WORKFLOWS: Sequence[type] = [
+    AgentRunWorkflow,
+    AutomationWorkflow,
+    ReconcileJobsWorkflow,
+    ReconcileRunsWorkflow,
+]
 
 DRAIN = timedelta(seconds=8)
 """How long a worker that is told to stop lets its activities go on before it cancels them."""
@@ -71,6 +88,8 @@ class Parts:
     tools: ToolActivities
     reconcile: ReconcileActivities
     facts: FactActivities
+    automation: AutomationActivities
+    jobs: JobReconciler
 
 
 def assemble(
@@ -95,14 +114,15 @@ def assemble(
             recall=recall, messages=messages, notices=NoticeStore(pool), stream=stream
         ),
     )
-    runs = RunStore(pool)
+    extraction = ExtractionBuilder(store=ReadingStore(pool), settings=settings)
+    runs, slots, catalog = RunStore(pool), SlotStore(pool), ProfileCatalog(settings.profiles_dir)
     return Parts(
         runs=RunActivities(
             runs=runs,
             turns=turns,
             frozen=frozen,
             rollouts=RolloutStore(pool),
-            catalog=ProfileCatalog(settings.profiles_dir),
+            catalog=catalog,
             context=context,
             stream=stream,
             settings=settings,
@@ -111,12 +131,18 @@ def assemble(
             model=model,
             turns=turns,
             context=context,
+            extraction=extraction,
             stream=stream,
             prices=load_prices(settings.prices_file),
             delta_ms=settings.delta_ms,
         ),
         tools=ToolActivities(
-            registry=registry, turns=turns, messages=messages, context=context, stream=stream
+            registry=registry,
+            turns=turns,
+            messages=messages,
+            context=context,
+            extraction=extraction,
+            stream=stream,
         ),
         reconcile=ReconcileActivities(
             client=client,
@@ -126,6 +152,23 @@ def assemble(
             run_queue=settings.run_queue,
         ),
         facts=FactActivities(recall),
+        automation=AutomationActivities(
+            jobs=JobStore(pool),
+            slots=slots,
+            windows=WindowStore(pool),
+            runs=runs,
+            audit=AuditStore(pool),
+            catalog=catalog,
+            registry=registry,
+            stream=stream,
+        ),
+        jobs=JobReconciler(
+            client=client,
+            schedules=Schedules(client, policy_of(settings)),
+            sweep=JobSweepStore(pool),
+            slots=slots,
+            jitter_s=settings.job_jitter_s,
+        ),
     )
 
 
@@ -139,7 +182,9 @@ def build(
     """One worker per task queue that this process serves. `options` go to each of them."""
     quick = [
         *(parts.runs.begin, parts.runs.finish, parts.runs.notice, parts.reconcile.sweep),
-        *(parts.tools.refuse, parts.tools.fail, parts.facts.index),
+        *(parts.tools.refuse, parts.tools.fail, parts.facts.index, parts.jobs.reconcile),
+        *(parts.automation.claim, parts.automation.next_run, parts.automation.await_run),
+        *(parts.automation.close, parts.automation.end),
     ]
     queues: dict[str, list[Any]] = {}
     if Serve.RUNS in serve:
@@ -167,8 +212,9 @@ def build(
     ]
 
 
-async def ensure_reconciler(client: Client, settings: Settings) -> None:
-    """Start the one reconciler of this namespace, or find it running."""
+async def ensure_reconcilers(client: Client, settings: Settings) -> None:
+    """Start the two reconcilers of this namespace, or find them running."""
+    await Schedules(client, policy_of(settings)).ensure_reconciler(settings.job_reconcile_s)
     await client.start_workflow(
         ReconcileRunsWorkflow.run,
         ReconcileRunsInput(settings.reconcile_s),
@@ -203,7 +249,7 @@ async def main(serve: frozenset[Serve]) -> None:
         for worker in build(client, config, parts, serve):
             await stack.enter_async_context(worker)
         if Serve.RUNS in serve:
-            await ensure_reconciler(client, config)
+            await ensure_reconcilers(client, config)
         _log.info("worker_ready", serve=sorted(serve), queue=config.run_queue)
         await stop.wait()
         _log.info("worker_draining", seconds=DRAIN.total_seconds())

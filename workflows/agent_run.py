@@ -9,6 +9,7 @@ from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_
 
 with workflow.unsafe.imports_passed_through():
     from activities import attributes
+    from domain.errors import ErrorCode
     from domain.events import Notice, RunStatus
     from domain.ids import AGENT_RUN
     from domain.runs import (
@@ -18,8 +19,8 @@ with workflow.unsafe.imports_passed_through():
         Ending,
         RunPlan,
         TurnResult,
-        ending_of_failure,
         limit_reached,
+        may_repair,
         waves,
     )
     from workflows import steps
@@ -50,8 +51,8 @@ class AgentRunWorkflow:
             raise ApplicationError(
                 ending.message or "The run failed.", type=ending.code, non_retryable=True
             )
-        state = self._state
-        return AgentRunResult(ended.status, state.turn, state.message_id, ending.limit)
+        at = self._state
+        return AgentRunResult(ended.status, at.turn, at.message_id, ending.limit)
 
     @workflow.signal
     def interrupt(self, reason: str) -> None:
@@ -89,13 +90,15 @@ class AgentRunWorkflow:
         except (ActivityError, ApplicationError) as error:
             if self._interrupted is not None and is_cancelled_exception(error):
                 return Ending(RunStatus.INTERRUPTED, "cancelled", self._interrupted)
-            return self._failure(error)
+            return steps.ending_of(error, self._plan)
 
     async def _converse(self) -> Ending:
         self._plan = plan = await steps.begin(self._state.run_key)
         if plan is None:
             return Ending(RunStatus.FAILED, "ended", "The run had ended before it began.")
         step = Steps(self._state.run_key, plan)
+        if step.extracts():
+            return await self._extract(step)
         while True:
             limit = await self._limit(step)
             reply = await self._think(step, limit)
@@ -105,6 +108,16 @@ class AgentRunWorkflow:
             if workflow.info().is_continue_as_new_suggested():
                 workflow.continue_as_new(self._state)
 
+    async def _extract(self, step: Steps) -> Ending:
+        """One answer, a list of operations, asked for once more if it is none; then do those."""
+        reply = await self._think(step, None, extract=True)
+        if reply.invalid is not None and may_repair(step.plan, self._state):
+            reply = await self._think(step, None, extract=True)
+        if reply.invalid is not None:
+            return Ending(RunStatus.FAILED, ErrorCode.INVALID_OUTPUT, reply.invalid)
+        await self._act(step, reply)
+        return Ending(RunStatus.COMPLETED)
+
     async def _limit(self, step: Steps) -> str | None:
         """The limit that makes this turn the last; readers are told of a spent token budget."""
         limit = limit_reached(step.plan, self._state)
@@ -113,9 +126,9 @@ class AgentRunWorkflow:
             await step.notice(Notice("varve.budget", spent), "token budget spent")
         return limit
 
-    async def _think(self, step: Steps, limit: str | None) -> TurnResult:
+    async def _think(self, step: Steps, limit: str | None, *, extract: bool = False) -> TurnResult:
         turn = self._state.turn + 1
-        reply = await step.model_turn(turn, limit)
+        reply = await step.model_turn(turn, limit, extract=extract)
         self._ended = reply.ended
         self._state = replace(
             self._state, turn=turn, message_id=reply.message_id, over_cost=reply.over_cost
@@ -134,9 +147,3 @@ class AgentRunWorkflow:
         ended = self._ended or await steps.finish(self._state.run_key, self._plan, ending)
         workflow.upsert_search_attributes(attributes.at_end(ended, self._plan))
         return ended
-
-    def _failure(self, error: ActivityError | ApplicationError) -> Ending:
-        cause = error if isinstance(error, ApplicationError) else error.cause
-        timed_out = self._plan is not None and workflow.now() >= self._plan.deadline
-        message = getattr(cause, "message", None) or str(cause)
-        return ending_of_failure(getattr(cause, "type", None), message, timed_out)

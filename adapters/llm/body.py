@@ -15,7 +15,7 @@ from typing import Any
 
 import jiter
 
-from adapters.llm.dialects import output_limit, thinking
+from adapters.llm.dialects import output_form, output_limit, thinking
 from adapters.settings import Dialect
 from domain.messages import Message, ModelRequest, Role
 from domain.text import clean
@@ -68,6 +68,8 @@ def build(request: ModelRequest, names: Names, dialect: Dialect) -> dict[str, An
     }
     if request.tools:
         body["tools"] = [_tool(tool, names) for tool in request.tools]
+    if request.output is not None:
+        body |= output_form(dialect, request.output)
     return body
 
 

@@ -4,6 +4,7 @@ import re
 from typing import Any
 
 from adapters.settings import Dialect
+from domain.messages import OutputForm
 
 # OpenAI refuses an effort that a model does not know, and any effort on a model that never
 # thinks. First match decides; None: leave it out.
@@ -42,3 +43,19 @@ def _least_effort(model: str) -> str | None:
 def output_limit(dialect: Dialect, tokens: int) -> dict[str, int]:
     """The field that bounds the answer. OpenAI's thinking models refuse the older name."""
     return {"max_completion_tokens" if dialect == "openai" else "max_tokens": tokens}
+
+
+def output_form(dialect: Dialect, form: OutputForm) -> dict[str, Any]:
+    """The field that holds the model to a form, as far as the provider knows how.
+
+    Providers of `json_object` want the word JSON in the prompt. Where there is no such field the
+    prompt alone has to do; the answer is validated either way.
+    """
+    match dialect:
+        case "openai" | "vllm":
+            named = {"name": form.name, "schema": dict(form.schema), "strict": True}
+            return {"response_format": {"type": "json_schema", "json_schema": named}}
+        case "dashscope" | "deepseek":
+            return {"response_format": {"type": "json_object"}}
+        case "plain":
+            return {}

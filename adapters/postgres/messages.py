@@ -13,12 +13,12 @@ from domain.ids import session_key
 from domain.messages import Message, Role
 from domain.profiles import SessionType
 
-_COLUMNS = "id, seq, role, content, tool_calls, tool_call_id, hidden_from_user, metadata"
+COLUMNS = "id, seq, role, content, tool_calls, tool_call_id, hidden_from_user, metadata"
 
 # The window: from the n-th last user message on. Both parts walk an index backwards and stop, so
 # the cost does not grow with the session. `$3`: hidden messages count only where they belong.
 WINDOW = f"""
-SELECT {_COLUMNS} FROM messages
+SELECT {COLUMNS} FROM messages
 WHERE session_id = $1
   AND seq >= COALESCE((
       SELECT min(seq) FROM (
@@ -31,13 +31,13 @@ ORDER BY seq
 """  # noqa: S608 (a constant)
 _CONVERSATION = f"""
 SELECT * FROM (
-    SELECT {_COLUMNS} FROM messages
+    SELECT {COLUMNS} FROM messages
     WHERE session_id = $1 AND seq <= $2 AND (NOT hidden_from_user OR $4)
     ORDER BY seq DESC LIMIT $3
 ) AS latest ORDER BY seq
 """  # noqa: S608
-_GET = f"SELECT {_COLUMNS} FROM messages WHERE session_id = $1 AND id = $2"  # noqa: S608
 _TEXTS = "SELECT content FROM messages WHERE session_id = $1 AND id = ANY ($2) ORDER BY seq"
+_GET = f"SELECT {COLUMNS} FROM messages WHERE session_id = $1 AND id = $2"  # noqa: S608
 _SESSION = "id, thread_id, type, title, profile, last_seq, created_at, updated_at"
 _GET_SESSION = f"SELECT {_SESSION} FROM sessions WHERE id = $1 AND owner_id = $2"  # noqa: S608
 _LIST_SESSIONS = f"""

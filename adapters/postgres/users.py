@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import asyncpg
 
+from adapters.postgres import jobs
 from adapters.postgres.pool import Pool, Row, reconnecting
 from domain.errors import InvalidInput, NotFound
 from domain.identity import DEFAULT_SCOPES, ApiKey, Scope, User, UserRole
@@ -65,19 +66,25 @@ class UserStore:
         locale: str = "en",
         timezone: str = "Asia/Shanghai",
     ) -> User:
-        """Raises InvalidInput for a name that is taken or empty, or an unknown time zone."""
+        """A new user, with the daily memory job that everyone has.
+
+        Raises InvalidInput for a name that is taken or empty, or an unknown time zone.
+        """
         try:
             ZoneInfo(timezone)
         except (ZoneInfoNotFoundError, ValueError, OSError) as error:
             message = f"{timezone!r} is not a time zone of the IANA list."
             raise InvalidInput("timezone", message) from error
         try:
-            row = await self._pool.fetchrow(_ADD_USER, name, role, locale, timezone)
+            async with self._pool.acquire() as connection, connection.transaction():
+                row = await connection.fetchrow(_ADD_USER, name, role, locale, timezone)
+                user = _found(row)
+                await jobs.insert(connection, user.id, jobs.daily_memory(locale, timezone))
         except asyncpg.UniqueViolationError as error:
             raise InvalidInput("name", f"There is a user called {name!r} already.") from error
         except asyncpg.CheckViolationError as error:
             raise InvalidInput("name", "A user needs a name.") from error
-        return _user(row)
+        return user
 
     @reconnecting
     async def list_users(self) -> list[User]:

@@ -7,7 +7,6 @@ from pydantic import Field
 
 from adapters.postgres.facts import FactStore
 from adapters.tools.registry import Arguments, Tool, ToolContext, ToolError, declare
-from domain.errors import InvalidInput
 from domain.facts import (
     GLOBAL,
     MAX_EVIDENCE,
@@ -110,10 +109,9 @@ async def _evidence(
     """
     if context.admitted is not None:
         try:
-            evidence = context.resolve(named) if named else ()
-        except (ToolError, InvalidInput):
+            return context.resolve(named)
+        except ToolError:
             return None
-        return evidence if evidence and set(evidence) <= context.admitted else None
     if named:
         known = await facts.known_messages(context.owner_id, context.session_key, named)
         if strangers := [id for id in named if id not in known]:
@@ -126,7 +124,7 @@ def _refused(
 ) -> Rejection | None:
     if evidence is None:
         return Rejection.EVIDENCE
-    if is_order(write.key) or is_order(write.value):
+    if is_order(write.key) or is_order(write.value) or context.orders.intersection(evidence):
         return Rejection.INSTRUCTION
     if write.confidence < context.min_confidence:
         return Rejection.CONFIDENCE

@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar
@@ -63,11 +63,26 @@ class ToolContext:
     source_message_ids: tuple[str, ...]  # evidence by default: the current user message
     workspace: Path  # the session's own folder; need not exist yet
     min_confidence: float = 0.0  # a fact that is less sure is not remembered
-    admitted: frozenset[Evidence] | None = None  # what facts may rest on; None: this session
+    # Of a memory run: what facts may rest on, under which names, and what gives only orders.
+    admitted: frozenset[Evidence] | None = None  # None: this session, message ids as they are
+    references: Mapping[str, Evidence] = field(default_factory=dict[str, Evidence])
+    orders: frozenset[Evidence] = frozenset()
 
     def resolve(self, named: Sequence[str]) -> tuple[Evidence, ...]:
-        """The messages that a call names as evidence; the current ones if it names none."""
-        return tuple(Evidence(self.session_key, id) for id in named or self.source_message_ids)
+        """The messages that a call names as evidence; in a conversation, if it names none, the
+        current ones.
+
+        In a memory run these are references of its window. What the assistant said there counts
+        for nothing and is left out. Raises ToolError for a stranger, and if nothing is left.
+        """
+        if self.admitted is None:
+            return tuple(Evidence(self.session_key, id) for id in named or self.source_message_ids)
+        if strangers := [name for name in named if name not in self.references]:
+            raise ToolError(f"evidence: {strangers[0][:100]!r} is not in the window")
+        resolved = tuple(dict.fromkeys(self.references[name] for name in named))
+        if kept := tuple(each for each in resolved if each in self.admitted):
+            return kept
+        raise ToolError("evidence: no message of the user's in the window is named")
 
 
 A = TypeVar("A", bound=Arguments)
@@ -142,7 +157,7 @@ class Registry:
         refused_by = authorize(call.name, self._specs, lists)
         tool = self._tools.get(call.name)
         if tool is None:
-            return failed(call, f"there is no tool called {call.name[:100]!r}")
+            return missing(call)
         if refused_by is not None:
             return denied(call, refused_by)
         try:
@@ -177,6 +192,11 @@ class Registry:
 def denied(call: ToolCall, by: Denier) -> ToolResult:
     """The result of a call that a list refused."""
     return _refusal(call, ToolStatus.DENIED, f"{_REFUSALS[by]} ({by} list)")
+
+
+def missing(call: ToolCall) -> ToolResult:
+    """The result of a call by a name that nobody registered: misspelt, perhaps, or made up."""
+    return failed(call, f"there is no tool called {call.name[:100]!r}")
 
 
 def failed(call: ToolCall, reason: str) -> ToolResult:
@@ -217,7 +237,7 @@ def _schema(arguments: type[Arguments]) -> Mapping[str, Any]:
     schema = arguments.model_json_schema()
     schema.pop("title", None)
     schema.pop("description", None)
-    for field in schema.get("properties", {}).values():
-        field.pop("title", None)
+    for each in schema.get("properties", {}).values():
+        each.pop("title", None)
     schema.setdefault("properties", {})
     return schema

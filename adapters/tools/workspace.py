@@ -147,6 +147,8 @@ def _parts(path: str) -> list[str]:
     """The names a relative path consists of. Raises ToolError for any other path."""
     if path.startswith(("/", "\\", "~")) or "\x00" in path:
         raise ToolError("path: must be relative to the workspace, like notes/plan.md")
+    if not path.isprintable():  # a line break in a name would forge lines of a listing
+        raise ToolError("path: must not contain line breaks or control characters")
     parts = [part for part in path.split("/") if part not in ("", ".")]
     if ".." in parts:
         raise ToolError("path: must not contain ..")

@@ -1,6 +1,7 @@
 """`varve bench`: what a run costs on this machine, beside what it is compared with."""
 
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -46,6 +47,55 @@ def run(
         show_json(asdict(findings))
     else:
         report.show(findings, console)
+
+
+@app.command()
+def window(
+    conversations: Annotated[
+        Path | None,
+        typer.Option(help="Folder of conversations (*.json) to count on as well.", exists=True),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+) -> None:
+    """Input tokens of a run: the last 20 user messages, beside everything since yesterday.
+
+    Counts with the built-in tokenizer on 27 made-up conversations. No server, no model.
+    """
+    from cli.bench import report
+    from cli.bench.conversations import made_up, read
+    from cli.bench.windows import compare
+
+    with failures():
+        spent = compare([*made_up(), *(read(conversations) if conversations else ())])
+    if as_json:
+        show_json([asdict(each) for each in spent])
+    else:
+        console.print(report.spent(spent))
+
+
+@app.command()
+def crowd(
+    jobs: Annotated[int, typer.Option(min=1, help="Users whose job is due.")] = 2_000,
+    jitter: Annotated[
+        float, typer.Option(min=0, help="Seconds over which the engine spreads them.")
+    ] = 0.0,
+    within: Annotated[float, typer.Option(min=60, help="Seconds before it gives up.")] = 1_800.0,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+) -> None:
+    """Many users' daily memory, due in the same minute: how long the queue gets, and who was lost.
+
+    Starts servers and a worker of its own. Exit code 1 unless all are done and none twice.
+    """
+    from cli.bench import report
+    from cli.bench.crowd import gathered
+
+    with failures():
+        found = uvloop.run(gathered(jobs, jitter, within, _say))
+    if as_json:
+        show_json(asdict(found))
+    else:
+        report.crowd(found, console)
+    raise typer.Exit(0 if found.whole else 1)
 
 
 def _say(text: str) -> None:

@@ -1,9 +1,13 @@
 """Findings for a person: tables, each figure beside its ratio to what ran in the same minute."""
 
+from collections.abc import Mapping, Sequence
+
 from rich.console import Console
 from rich.table import Table
 
-from cli.bench.figures import Figure, Findings, Load
+from cli.bench.crowd import Crowd
+from cli.bench.figures import Figure, Findings
+from cli.bench.windows import Spent
 
 
 def show(findings: Findings, console: Console) -> None:
@@ -13,16 +17,18 @@ def show(findings: Findings, console: Console) -> None:
         f"{findings.exchanges} exchanges before each run\n",
         markup=False,
     )
-    floor = findings.figures[0]
-    for place, load in enumerate(floor.loads):
-        console.print(_loads(findings, place, load))
+    for place in range(len(findings.figures[0].loads)):
+        console.print(_loads(findings, place))
     console.print(_histories(findings))
     console.print(_firsts(findings))
 
 
-def _loads(findings: Findings, place: int, floor: Load) -> Table:
+def _loads(findings: Findings, place: int) -> Table:
+    """At one concurrency. The first subject is the floor, the second the bare loop."""
+    floor, bare = (figure.loads[place] for figure in findings.figures[:2])
     table = Table(
-        *("", "runs", "p50 ms", "p95 ms", "× empty", "runs/s", "CPU ms", "servers' CPU ms"),
+        *("", "runs", "p50 ms", "p95 ms", "× empty", "runs/s", "CPU ms", "× bare loop"),
+        "servers' CPU ms",
         title=f"{floor.concurrency} at a time",
         box=None,
         title_justify="left",
@@ -33,7 +39,8 @@ def _loads(findings: Findings, place: int, floor: Load) -> Table:
             figure.name,
             str(load.runs),
             *(f"{load.p50_ms:.1f}", f"{load.p95_ms:.1f}", f"{load.p50_ms / floor.p50_ms:.2f}"),
-            *(f"{load.runs_per_s:.1f}", f"{load.cpu_ms:.1f}", f"{load.servers_cpu_ms:.1f}"),
+            *(f"{load.runs_per_s:.1f}", f"{load.cpu_ms:.1f}"),
+            *(f"{load.cpu_ms / bare.cpu_ms:.2f}", f"{load.servers_cpu_ms:.1f}"),
         )
     return table
 
@@ -66,3 +73,50 @@ def _firsts(findings: Findings) -> Table:
             f"{first.p50_ms / direct[first.concurrency]:.2f}",
         )
     return table
+
+
+def spent(found: Sequence[Spent]) -> Table:
+    """Input tokens per run under each policy of history."""
+    columns = ("conversations", "policy", "runs", "mean", "p95", "most", "nothing earlier seen")
+    table = Table(*columns, title="Input tokens per run", box=None, title_justify="left")
+    for each in found:
+        name = f"{each.kind} ({each.conversations})"
+        sizes = (f"{each.mean:,.0f}", f"{each.p95:,.0f}", f"{each.most:,}")
+        table.add_row(name, each.policy, f"{each.runs:,}", *sizes, f"{each.alone:.1%}")
+    return table
+
+
+_POINTS = 24  # of a plot
+
+
+def crowd(found: Crowd, console: Console) -> None:
+    """What became of them, and the queue over time as a Mermaid plot for the documents."""
+    facts = f"{found.facts:,} of {found.facts_expected:,} facts, {found.doubled} double"
+    console.print(
+        f"{found.completed:,} of {found.jobs:,} jobs completed, {found.again} slots ran again, "
+        f"{found.runs:,} runs, {facts}\n"
+        f"half done {found.half_s:.0f} s after they were due, all after {found.drained_s:.0f} s",
+        markup=False,
+    )
+    step = max(1, -(-len(found.samples) // _POINTS))
+    shown = found.samples[::step]
+    lines = {
+        "waiting to begin": [each.waiting for each in shown],
+        "running": [each.running for each in shown],
+    }
+    console.print("\n".join(_plot([round(each.at) for each in shown], lines)), markup=False)
+    backlog = max(each.backlog for each in found.samples)
+    console.print(f"longest backlog of tasks in the engine: {backlog:,}", markup=False)
+
+
+def _plot(seconds: Sequence[int], lines: Mapping[str, Sequence[int]]) -> list[str]:
+    drawn = [f"    line {list(values)}" for values in lines.values()]
+    return [
+        "```mermaid",
+        "xychart-beta",
+        f'    title "jobs: {", ".join(lines)}"',
+        f'    x-axis "seconds after they were due" {list(seconds)}',
+        '    y-axis "jobs"',
+        *drawn,
+        "```",
+    ]

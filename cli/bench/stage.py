@@ -56,9 +56,20 @@ class Stage:
     folder: Path
 
 
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """A local stack in a folder that is thrown away. `env`: what its programs were given."""
+
+    state: State
+    endpoints: Endpoints
+    env: dict[str, str]
+    pool: Pool
+    client: Client
+
+
 @asynccontextmanager
-async def staged(say: Callable[[str], None]) -> AsyncGenerator[Stage]:
-    """The stage, all parts ready; torn down at the end. Raises StackError."""
+async def grounded(say: Callable[[str], None], **given: str) -> AsyncGenerator[Ground]:
+    """The stack of `varve up` with these variables; torn down at the end. Raises StackError."""
     async with AsyncExitStack() as stack:
         folder = Path(
             stack.enter_context(
@@ -68,27 +79,37 @@ async def staged(say: Callable[[str], None]) -> AsyncGenerator[Stage]:
         state = State(folder)
         stack.enter_context(state.lock())
         env = {k: v for k, v in os.environ.items() if not k.startswith("VARVE_")}
-        env |= {"VARVE_RUN_QUEUE": RUN_QUEUE, "VARVE_LOG_LEVEL": "warning"}
+        env |= {"VARVE_LOG_LEVEL": "warning", **given}
         local = LocalStack(state, env, ANY, say)
         stack.push_async_callback(local.stop)
         endpoints = await local.start()
-        pids = _pids(state)
-        workers = Supervisor(Ledger(folder / "bench.json"), say)
-        stack.push_async_callback(workers.stop)
-        floor, others = await _workers(workers, state, endpoints, env)
         pool = await create_pool(endpoints.database_url, max_size=20)
         stack.push_async_callback(pool.close)
+        client = await connect(endpoints.temporal_address, _NAMESPACE)
+        yield Ground(state, endpoints, env, pool, client)
+
+
+@asynccontextmanager
+async def staged(say: Callable[[str], None]) -> AsyncGenerator[Stage]:
+    """The stage, all parts ready; torn down at the end. Raises StackError."""
+    async with AsyncExitStack() as stack:
+        ground = await stack.enter_async_context(grounded(say, VARVE_RUN_QUEUE=RUN_QUEUE))
+        state, endpoints, pool = ground.state, ground.endpoints, ground.pool
+        pids = _pids(state)
+        workers = Supervisor(Ledger(state.folder / "bench.json"), say)
+        stack.push_async_callback(workers.stop)
+        floor, others = await _workers(workers, state, endpoints, ground.env)
         redis = await stack.enter_async_context(open_redis(endpoints.redis_url))
         yield Stage(
             endpoints=endpoints,
-            client=await connect(endpoints.temporal_address, _NAMESPACE),
+            client=ground.client,
             pool=pool,
             stream=EventStream(redis, cap=20_000, ttl_s=3_600),
             owner=(await UserStore(pool).add_user("bench", UserRole.USER)).id,
             floor=floor,
             deployments=(Deployment("lean", RUN_QUEUE, (pids["worker"],)), *others),
             servers=tuple(pids[name] for name in _SERVERS),
-            folder=folder,
+            folder=state.folder,
         )
 
 

@@ -59,6 +59,8 @@ OUTSIDE = [
     "..",
     "./..",
     "a\x00b",
+    "notes.md\nforged.md  9 bytes",
+    "a/\u202eb",
 ]
 
 

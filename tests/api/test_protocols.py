@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from activities.reconcile import LOST
+from activities.ending import LOST
 from api.app import PREFIX
 from api.run_input import RunInput, VarveOptions
 from api.sse import FIELDS

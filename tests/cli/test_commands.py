@@ -169,6 +169,18 @@ async def test_the_doctor_tells_the_healthy_from_the_sick(
     assert all(found[part].remedy for part in sick)
 
 
+async def test_the_doctor_does_not_advise_to_migrate_a_database_that_is_away(
+    tmp_path: Path, redis_url: str, temporal_address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    away = f"postgresql://varve:x@127.0.0.1:{free_port()}/varve"
+    monkeypatch.setenv("VARVE_DATABASE_URL", away)
+    monkeypatch.setenv("VARVE_REDIS_URL", redis_url)
+    monkeypatch.setenv("VARVE_TEMPORAL_ADDRESS", temporal_address)
+    found = {each.part: each for each in await examine(tmp_path)}
+    assert found["database"].health is Health.WRONG
+    assert "migrations" not in found
+
+
 async def test_the_doctor_names_a_misspelt_variable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,8 +6,10 @@ with workflow.unsafe.imports_passed_through():
     from activities.runs import BeginInput, FinishInput, RunActivities
     from domain.events import RunStatus
     from domain.ids import AGENT_RUN
-    from domain.runs import AgentRunInput, Ending
+    from domain.runs import AgentRunInput, AgentRunResult, Ending
+    from workflows.agent_run import AgentRunWorkflow
     from workflows.options import quick_local
+    from workflows.steps import Steps
 
 
 @workflow.defn(name=AGENT_RUN)
@@ -33,3 +35,21 @@ class SkipsEverything:
     @workflow.run
     async def run(self, input: AgentRunInput) -> None:
         return
+
+
+@workflow.defn(name=AGENT_RUN)
+class AsksOnceMore(AgentRunWorkflow):
+    """A memory run that asks the model again when its operations are done, as a chat would."""
+
+    @workflow.init
+    def __init__(self, input: AgentRunInput) -> None:
+        super().__init__(input)
+
+    @workflow.run
+    async def run(self, input: AgentRunInput) -> AgentRunResult:
+        return await super().run(input)
+
+    async def _extract(self, step: Steps) -> Ending:
+        ending = await super()._extract(step)
+        await step.model_turn(self._state.turn + 1, None, extract=True)
+        return ending

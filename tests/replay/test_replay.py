@@ -9,7 +9,7 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.worker import Replayer
 
 from tests.replay.corpus import FOLDER
-from tests.replay.mutants import EndsBeforeItSpeaks, SkipsEverything
+from tests.replay.mutants import AsksOnceMore, EndsBeforeItSpeaks, SkipsEverything
 from workers.agent import STRICT_SANDBOX, WORKFLOWS
 
 HISTORIES = sorted(FOLDER.glob("*.json"))
@@ -33,6 +33,11 @@ def test_the_corpus_has_each_way_a_run_can_go() -> None:
         "calls_a_tool",
         "calls_two_tools",
         "denies_a_tool",
+        "extracts",
+        "extracts_after_a_repair",
+        "extracts_in_vain",
+        "extracts_nothing",
+        "extracts_what_is_denied",
         "fails_for_good",
         "interrupted",
         "reconciles_runs",
@@ -51,3 +56,9 @@ async def test_replays(path: Path) -> None:
 async def test_the_corpus_notices_a_broken_order(path: Path, mutation: type) -> None:
     with pytest.raises(workflow.NondeterminismError):
         await replayer(mutation).replay_workflow(history(path))
+
+
+@pytest.mark.parametrize("name", ["extracts", "extracts_after_a_repair", "extracts_in_vain"])
+async def test_the_corpus_notices_a_model_call_too_many(name: str) -> None:
+    with pytest.raises(workflow.NondeterminismError):
+        await replayer(AsksOnceMore).replay_workflow(history(FOLDER / f"{name}.json"))
