@@ -7,10 +7,13 @@ from importlib.metadata import version
 from fastapi import APIRouter, FastAPI
 from fastapi.middleware.cors import CORSMiddleware
 
+from adapters.embeddings import open_embedder
 from adapters.live import LiveEvents
 from adapters.live_hub import LiveHub
 from adapters.postgres.audit import AuditStore
 from adapters.postgres.events import EventStore
+from adapters.postgres.fact_purge import FactPurge
+from adapters.postgres.fact_sources import FactSources
 from adapters.postgres.facts import FactStore
 from adapters.postgres.messages import MessageStore, SessionStore
 from adapters.postgres.pool import create_pool
@@ -18,13 +21,14 @@ from adapters.postgres.rollouts import RolloutStore
 from adapters.postgres.runs import RunStore
 from adapters.postgres.users import UserStore
 from adapters.profiles import ProfileCatalog
+from adapters.recall import Recall
 from adapters.settings import Settings, load
 from adapters.stream import EventStream, open_redis
 from adapters.temporal import connect
 from adapters.tools.catalog import built_in
 from api import openapi, problems
 from api.body_limit import BodyLimit
-from api.routes import audit, catalog, meta, runs, sessions
+from api.routes import audit, catalog, memory, meta, runs, sessions
 from api.state import Services, State
 
 PREFIX = "/api/v1/agent"
@@ -61,7 +65,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         allow_headers=["authorization", "content-type", "last-event-id"],
     )
     agent = APIRouter(prefix=PREFIX)
-    for module in (runs, sessions, catalog, audit, meta):
+    for module in (runs, sessions, memory, catalog, audit, meta):
         agent.include_router(module.router)
     app.include_router(agent)
     openapi.install(app)
@@ -75,6 +79,8 @@ async def _services(settings: Settings, app: FastAPI, stack: AsyncExitStack) -> 
     stack.push_async_callback(redis.aclose)
     temporal = await connect(settings.temporal_address, settings.temporal_namespace)
     events = EventStore(pool)
+    facts = FactStore(pool)
+    recall = Recall(facts, await stack.enter_async_context(open_embedder(settings)))
     hub = app.state.hub = await stack.enter_async_context(LiveHub(redis, events).running())
     return Services(
         settings=settings,
@@ -88,7 +94,11 @@ async def _services(settings: Settings, app: FastAPI, stack: AsyncExitStack) -> 
         users=UserStore(pool),
         rollouts=RolloutStore(pool),
         profiles=ProfileCatalog(settings.profiles_dir),
-        tools=built_in(FactStore(pool)),
+        tools=built_in(facts, recall),
+        facts=facts,
+        sources=FactSources(pool),
+        purge=FactPurge(pool),
+        recall=recall,
         stream=EventStream(redis, settings.stream_cap, settings.stream_ttl_s),
         live=LiveEvents(hub, events),
     )

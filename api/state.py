@@ -9,12 +9,16 @@ from temporalio.client import Client
 
 from adapters.live import LiveEvents
 from adapters.postgres.audit import AuditStore
+from adapters.postgres.fact_purge import FactPurge
+from adapters.postgres.fact_sources import FactSources
+from adapters.postgres.facts import FactStore
 from adapters.postgres.messages import MessageStore, SessionStore
 from adapters.postgres.pool import Pool
 from adapters.postgres.rollouts import RolloutStore
 from adapters.postgres.runs import RunStore
 from adapters.postgres.users import UserStore
 from adapters.profiles import ProfileCatalog
+from adapters.recall import Recall
 from adapters.settings import Settings
 from adapters.stream import EventStream
 from adapters.tools.registry import Registry
@@ -34,6 +38,10 @@ class Services:
     rollouts: RolloutStore
     profiles: ProfileCatalog
     tools: Registry
+    facts: FactStore
+    sources: FactSources
+    purge: FactPurge
+    recall: Recall
     stream: EventStream
     live: LiveEvents
 

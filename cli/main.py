@@ -6,7 +6,7 @@ from pathlib import Path
 import typer
 from dotenv import load_dotenv
 
-from cli import chat, doctor, health, keys, up, where
+from cli import chat, doctor, health, keys, memory, up, where
 from cli.bench import command as bench
 from cli.output import console, failures
 from cli.stack import migrate as migrations
@@ -17,6 +17,7 @@ app.add_typer(doctor.app)
 app.add_typer(health.app)
 app.add_typer(chat.app)
 app.add_typer(bench.app, name="bench")
+app.add_typer(memory.app, name="memory")
 app.add_typer(keys.user_app, name="user")
 app.add_typer(keys.key_app, name="key")
 

@@ -22,12 +22,17 @@ class Scope(StrEnum):
 
     RUNS_READ = "runs:read"
     RUNS_WRITE = "runs:write"
+    MEMORY_READ = "memory:read"
+    MEMORY_WRITE = "memory:write"
     AUDIT_READ = "audit:read"
     PROFILES_WRITE = "profiles:write"
 
 
 ALL_SCOPES: tuple[Scope, ...] = tuple(Scope)
-DEFAULT_SCOPES: tuple[Scope, ...] = (Scope.RUNS_READ, Scope.RUNS_WRITE)
+DEFAULT_SCOPES: tuple[Scope, ...] = (
+    *(Scope.RUNS_READ, Scope.RUNS_WRITE),
+    *(Scope.MEMORY_READ, Scope.MEMORY_WRITE),
+)
 
 
 @dataclass(frozen=True, slots=True)

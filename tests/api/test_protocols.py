@@ -50,5 +50,5 @@ def test_the_events_document_names_every_event_every_code_and_every_extension() 
     text = _text("sse-events.md")
     for name in (*FIELDS, *ErrorCode, LOST, "cancelled", "stream_closed"):
         assert re.search(rf"`{name}\b", text), name
-    for name in ("varve.retry", "varve.gap", "varve.budget"):
+    for name in ("varve.retry", "varve.gap", "varve.budget", "varve.memory"):
         assert f"| `{name}` |" in text, name

@@ -6,7 +6,7 @@ from uuid import uuid4
 from adapters.postgres.audit import AuditEntry, AuditStore
 from adapters.postgres.facts import FactStore
 from adapters.postgres.pool import Pool
-from domain.facts import FactWrite
+from domain.facts import FactWrite, Rejection
 from domain.identity import UserRole
 from domain.ids import run_key, session_key
 from tests.api.paths import OPEN, VERBS, operations, paths
@@ -20,9 +20,12 @@ QUERIES = {
     "/sessions": ("limit=200", "type=chat", "type=automation"),
     "/sessions/{thread_id}/history": ("include_hidden=true",),
     "/runs/{run_id}/events": ("last_event_id=10000000",),
+    "/memory/facts": (f"query={CANARY}", "scope=global", "limit=200"),
+    "/memory/candidates": ("limit=200",),
     "/audit": (f"run_id={RUN}", "kind=run_interrupt_requested", "limit=200"),
 }
-THEIRS = ("{run_id}", "{thread_id}")
+THEIRS = ("{run_id}", "{thread_id}", "{fact_id}")
+FACT = "11111111-2222-4333-8444-555555555555"
 
 
 async def _bob(api: Api, pool: Pool) -> Person:
@@ -32,6 +35,8 @@ async def _bob(api: Api, pool: Pool) -> Person:
     await pool.execute("UPDATE sessions SET title = $1", f"about {CANARY}")
     fact = FactWrite(key=f"key-{CANARY}", value=f"value-{CANARY}")
     await FactStore(pool).write(bob.user.id, fact)
+    await FactStore(pool).reject(bob.user.id, fact, Rejection.CONFIDENCE, write_key=CANARY)
+    await pool.execute("UPDATE facts SET id = $1", FACT)
     entry = AuditEntry(
         owner_id=bob.user.id,
         kind="run_interrupt_requested",
@@ -47,6 +52,7 @@ def _fill(path: str, rollout: str) -> str:
     for name, value in {
         "{run_id}": RUN,
         "{thread_id}": THREAD,
+        "{fact_id}": FACT,
         "{name}": "chat_default",
         "{rollout_id}": rollout,
     }.items():
@@ -59,7 +65,10 @@ async def _all_of_bobs(bob: Person) -> list[Any]:
     """What Bob sees of his own; proves as well that the canary would be seen."""
     seen = [
         (await bob.http.get(path)).json()
-        for path in (f"/runs/{RUN}", f"/sessions/{THREAD}", f"/sessions/{THREAD}/history", "/audit")
+        for path in (
+            *(f"/runs/{RUN}", f"/sessions/{THREAD}", f"/sessions/{THREAD}/history", "/audit"),
+            *("/memory/facts", f"/memory/facts/{FACT}", "/memory/candidates"),
+        )
     ]
     assert all(CANARY in str(one) for one in seen)
     return seen
@@ -106,7 +115,7 @@ async def test_to_an_operator_too_runs_and_sessions_of_others_do_not_exist(
             assert (response.status_code, CANARY in response.text) == (404, False), str(one)
             walked += 1
     assert walked >= 5
-    for path in ("/runs", "/sessions", "/audit"):
+    for path in ("/runs", "/sessions", "/audit", "/memory/facts", "/memory/candidates"):
         assert CANARY not in (await olga.http.get(path)).text
     assert await _all_of_bobs(bob) == before
 
