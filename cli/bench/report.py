@@ -104,7 +104,8 @@ def crowd(found: Crowd, console: Console) -> None:
         "waiting to begin": [each.waiting for each in shown],
         "running": [each.running for each in shown],
     }
-    console.print("\n".join(_plot([round(each.at) for each in shown], lines)), markup=False)
+    plot = _plot([round(each.at) for each in shown], lines)
+    console.print("\n".join(plot), markup=False, soft_wrap=True)
     backlog = max(each.backlog for each in found.samples)
     console.print(f"longest backlog of tasks in the engine: {backlog:,}", markup=False)
 
