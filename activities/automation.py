@@ -10,6 +10,7 @@ import structlog
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
+from activities.ending import end_lost
 from activities.errors import translated
 from adapters import profile_format
 from adapters.postgres.audit import AuditEntry, AuditStore
@@ -174,9 +175,7 @@ class AutomationActivities:
         assert window is not None
         run = await self._runs.get_by_key(window.run_key)
         if not run.status.ended:  # its workflow is over all the same
-            reason = "The run was stopped from outside."
-            if last := await self._runs.end_lost(run.key, "terminated", reason):
-                await self._stream.publish(run.key, [last])
+            await end_lost(self._runs, self._stream, run.key)
             run = await self._runs.get_by_key(run.key)
         if run.status is RunStatus.COMPLETED:
             await self._windows.close(input.place)

@@ -7,6 +7,7 @@ from decimal import Decimal
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
+from activities.recollection import Recollection
 from adapters import profile_format, tokens
 from adapters.postgres.frozen import FrozenStore, RunContext
 from adapters.postgres.messages import MessageStore
@@ -44,11 +45,13 @@ class ContextBuilder:
         messages: MessageStore,
         registry: Registry,
         settings: Settings,
+        recollection: Recollection,
     ) -> None:
         self._frozen = frozen
         self._messages = messages
         self._registry = registry
         self._settings = settings
+        self._recollection = recollection
         self._known: OrderedDict[UUID, Bounds] = OrderedDict()
 
     async def bounds(self, run_key: UUID) -> Bounds:
@@ -73,6 +76,10 @@ class ContextBuilder:
             self._known.popitem(last=False)
         return bounds
 
+    async def recollect(self, bounds: Bounds) -> None:
+        """Look into memory before a turn is opened; what is found is in its context."""
+        await self._recollection.prepare(bounds.run, bounds.profile)
+
     async def build(self, bounds: Bounds, model: str, *, last: bool) -> Prepared:
         """Window, prompt and tools of the next model call; `last`: it gets no tools."""
         run, profile = bounds.run, bounds.profile
@@ -80,6 +87,7 @@ class ContextBuilder:
         messages = await self._messages.window(
             run.session_key, profile.window_user_messages, include_hidden=include_hidden
         )
+        recalled = await self._recollection.of(run, profile)
         return build(
             ContextInput(
                 profile=profile,
@@ -96,6 +104,7 @@ class ContextBuilder:
                 app=run.request.context,
                 include_hidden=include_hidden,
                 closing=NO_MORE_TURNS if last else None,
+                recalled=recalled,
             )
         )
 

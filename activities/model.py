@@ -86,12 +86,13 @@ class ModelActivities:
         keeps the text that had arrived.
         """
         with translated():
-            opened = await self._turns.begin(input.run_key, input.turn)
             bounds = await self._context.bounds(input.run_key)
-            if isinstance(opened, DoneTurn):
-                done = opened
-            else:
-                async with heartbeats():
+            async with heartbeats():
+                await self._context.recollect(bounds)
+                opened = await self._turns.begin(input.run_key, input.turn)
+                if isinstance(opened, DoneTurn):
+                    done = opened
+                else:
                     done = await self._call(input, bounds, opened)
             published = [done.completed] + ([done.finished] if done.finished else [])
             await self._stream.publish(input.run_key, published)

@@ -9,6 +9,7 @@ from temporalio import activity
 from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.service import RPCError, RPCStatusCode
 
+from activities.ending import STOPPED, end_lost
 from activities.start import start_run
 from adapters.postgres.reconcile import ActiveRun, ReconcileStore
 from adapters.postgres.runs import RunStore
@@ -21,7 +22,6 @@ _log = structlog.get_logger(__name__)
 GRACE = timedelta(seconds=2)
 """A run younger than this is left to whoever is just starting or ending it."""
 DESCRIBED_EACH_SWEEP = 50
-LOST = "terminated"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class ReconcileActivities:
         keys = [run_key_of(found.id) async for found in self._client.list_workflows(query)]
         count = 0
         for key in await self._store.still_active(keys):
-            count += await self._end(key, "The run was stopped from outside.")
+            count += await self._end(key, STOPPED)
         return count
 
     async def _mend(self, run: ActiveRun) -> str | None:
@@ -91,15 +91,11 @@ class ReconcileActivities:
             return "started"
         if status is WorkflowExecutionStatus.RUNNING:
             return None
-        reason = "The run was stopped from outside." if status else "The run's workflow is gone."
+        reason = STOPPED if status else "The run's workflow is gone."
         return "ended" if await self._end(run.key, reason) else None
 
     async def _end(self, key: UUID, reason: str) -> bool:
-        recorded = await self._runs.end_lost(key, LOST, reason)
-        if recorded is None:
-            return False
-        await self._stream.publish(key, [recorded])
-        return True
+        return await end_lost(self._runs, self._stream, key, reason)
 
 
 async def workflow_status(client: Client, key: UUID) -> WorkflowExecutionStatus | None:

@@ -16,7 +16,7 @@ from adapters import tokens
 from adapters.postgres.messages import MessageStore
 from adapters.postgres.turns import TurnStore
 from adapters.stream import EventStream
-from adapters.tools.registry import Registry, denied, failed
+from adapters.tools.registry import Registry, denied, failed, missing
 from domain.errors import NotFound
 from domain.tools import Denier, ToolCall, ToolResult, ToolStatus, authorize
 
@@ -28,6 +28,7 @@ class ToolCallInput:
     run_key: UUID
     message_id: str
     call_id: str
+    refused_by: Denier | None = None  # the verdict that the turn came to, if it was a refusal
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,8 @@ class ToolActivities:
     async def call(self, input: ToolCallInput) -> int:
         """Run a call that the lists admit. Returns the size of its result in tokens.
 
-        The lists are asked again here, at the moment of running: they may have changed.
+        The lists are asked again here, where the tool runs: this process may be another one, with
+        a registry and a system list of its own.
         """
         with translated():
             bounds = await self._context.bounds(input.run_key)
@@ -71,7 +73,9 @@ class ToolActivities:
             where = await self._extraction.bind(bounds, where)
             async with heartbeats():
                 result = await self._registry.dispatch(call, bounds.lists, where)
-            return await self._finish(bounds, call, result)
+            refused = result.status is ToolStatus.DENIED
+            by = authorize(call.name, bounds.specs, bounds.lists) if refused else None
+            return await self._finish(bounds, call, result, by)
 
     @activity.defn(name="tools.refuse")
     async def refuse(self, input: ToolCallInput) -> int:
@@ -79,10 +83,12 @@ class ToolActivities:
         with translated():
             bounds = await self._context.bounds(input.run_key)
             call = await self._find(bounds, input.message_id, input.call_id)
-            refused_by = authorize(call.name, bounds.specs, bounds.lists)
-            # A list may have been widened since the turn; what was refused then stays refused.
-            result = denied(call, refused_by or Denier.SYSTEM)
-            return await self._finish(bounds, call, result)
+            # What the turn refused stays refused, whatever this process would say.
+            by = input.refused_by or authorize(call.name, bounds.specs, bounds.lists)
+            by = by or Denier.SYSTEM
+            unknown = call.name not in bounds.specs
+            result = missing(call) if unknown else denied(call, by)
+            return await self._finish(bounds, call, result, by)
 
     @activity.defn(name="tools.fail")
     async def fail(self, input: ToolFailureInput) -> int:
@@ -90,8 +96,7 @@ class ToolActivities:
         with translated():
             bounds = await self._context.bounds(input.run_key)
             call = await self._find(bounds, input.message_id, input.call_id)
-            result = failed(call, input.reason)
-            return await self._finish(bounds, call, result)
+            return await self._finish(bounds, call, failed(call, input.reason))
 
     async def _find(self, bounds: Bounds, message_id: str, call_id: str) -> ToolCall:
         message = await self._messages.get(bounds.run.session_key, message_id)
@@ -100,20 +105,20 @@ class ToolActivities:
                 return call
         raise NotFound(f"There is no tool call {call_id}.")
 
-    async def _finish(self, bounds: Bounds, call: ToolCall, result: ToolResult) -> int:
-        event = await self._turns.finish_tool(bounds.run.key, result, _audit(bounds, call, result))
+    async def _finish(
+        self, bounds: Bounds, call: ToolCall, result: ToolResult, by: Denier | None = None
+    ) -> int:
+        event = await self._turns.finish_tool(bounds.run.key, result, _audit(call, result, by))
         if event is not None:
             await self._stream.publish(bounds.run.key, [event])
         return tokens.count(result.content)
 
 
-def _audit(bounds: Bounds, call: ToolCall, result: ToolResult) -> Mapping[str, Any]:
+def _audit(call: ToolCall, result: ToolResult, by: Denier | None) -> Mapping[str, Any]:
     """Who refused what, without the arguments themselves."""
     return {
         "call_id": call.id,
         "status": result.status,
-        "refused_by": authorize(call.name, bounds.specs, bounds.lists)
-        if result.status is ToolStatus.DENIED
-        else None,
+        "refused_by": by,
         "request_digest": hashlib.sha256(call.arguments.encode()).hexdigest(),
     }

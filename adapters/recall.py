@@ -56,6 +56,10 @@ class Recall:
         self._anything: tuple[list[Vector], list[Vector]] | None = None
         self._back_at = 0.0
 
+    async def any(self, owner_id: UUID) -> bool:
+        """Whether there is anything to search."""
+        return await self._index.any(owner_id)
+
     async def search(self, asked: Asked) -> Recalled:
         """The best facts, best first. Raises what the database raises: a search that failed is
         not "nothing is remembered"."""

@@ -13,33 +13,27 @@ from temporalio.client import (
     ScheduleActionStartWorkflow,
     ScheduleAlreadyRunningError,
     ScheduleBackfill,
-    ScheduleCalendarSpec,
     ScheduleIntervalSpec,
     ScheduleListDescription,
     ScheduleListSchedule,
     ScheduleOverlapPolicy,
     SchedulePolicy,
-    ScheduleRange,
     ScheduleSpec,
     ScheduleState,
     ScheduleUpdate,
 )
-from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
 from temporalio.service import RPCError, RPCStatusCode
 
+from adapters.schedule_form import TASK_TIMEOUT, difference, schedule_of
 from adapters.settings import Settings
-from domain.attributes import Keyword
-from domain.automation import AutomationInput
 from domain.errors import InvalidInput, NotFound
-from domain.ids import AUTOMATION, RECONCILE_JOBS
+from domain.ids import RECONCILE_JOBS
 from domain.jobs import SCHEDULE_PREFIX, Job, Timetable, schedule_id
-from domain.messages import Origin
-from domain.schedules import Calendar, Change, DesiredSchedule, Policy, Spans, desired
+from domain.schedules import Change, DesiredSchedule, Policy, desired
 from domain.slots import Due, expected, next_due
 
 RECONCILE_SCHEDULE = "reconcile:jobs"
 _RPC_TIMEOUT = timedelta(seconds=5)
-_TASK_TIMEOUT = timedelta(seconds=5)
 _EDGE = timedelta(seconds=30)
 _TICK = timedelta(seconds=1)  # schedules have minutes
 MAX_BACKFILL = 100  # slots in one request
@@ -90,14 +84,14 @@ class Schedules:
             if error.status is not RPCStatusCode.NOT_FOUND:
                 raise
             return await self._create(want)
-        change = _difference(want, have.spec, have.state.note, paused=have.state.paused)
+        change = difference(want, have.spec, have.state.note, paused=have.state.paused)
         if change is not None:
-            new = _schedule(want)
+            new = schedule_of(want)
             await handle.update(lambda _: ScheduleUpdate(new), rpc_timeout=_RPC_TIMEOUT)
         return change
 
     async def _create(self, want: DesiredSchedule) -> Change | None:
-        id, schedule = schedule_id(want.job_id), _schedule(want)
+        id, schedule = schedule_id(want.job_id), schedule_of(want)
         try:
             await self._client.create_schedule(id, schedule, rpc_timeout=_RPC_TIMEOUT)
         except ScheduleAlreadyRunningError:  # a twin was faster, and wanted the same
@@ -177,7 +171,7 @@ class Schedules:
         if not isinstance(have, ScheduleListSchedule):
             return True
         state = have.state
-        return _difference(want, have.spec, state.note, paused=state.paused) is not None
+        return difference(want, have.spec, state.note, paused=state.paused) is not None
 
     async def ensure_reconciler(self, every_s: float) -> None:
         """The Schedule that compares jobs with Schedules; one per namespace."""
@@ -185,7 +179,7 @@ class Schedules:
             RECONCILE_JOBS,
             id="reconcile/jobs",
             task_queue=self._policy.queue,
-            task_timeout=_TASK_TIMEOUT,
+            task_timeout=TASK_TIMEOUT,
             static_summary="compares jobs with their Schedules",
         )
         every = ScheduleIntervalSpec(every=timedelta(seconds=every_s))
@@ -220,85 +214,3 @@ def _job_id(id: str) -> UUID | None:
         return UUID(id.removeprefix(SCHEDULE_PREFIX))
     except ValueError:
         return None
-
-
-def _difference(
-    want: DesiredSchedule, spec: ScheduleSpec, note: str | None, *, paused: bool
-) -> Change | None:
-    """What has to be done about a Schedule that looks like this."""
-    same = (
-        note == want.note
-        and {_calendar(entry) for entry in spec.calendars} == set(want.calendars)
-        and not (spec.intervals or spec.cron_expressions or spec.skip)
-        and spec.start_at is None
-        and spec.end_at is None
-        and (spec.jitter or timedelta()) == timedelta(seconds=want.jitter_s)
-        and (spec.time_zone_name or "UTC") == want.timezone
-    )
-    if not same:
-        return Change.UPDATED
-    if paused != want.paused:
-        return Change.PAUSED if want.paused else Change.RESUMED
-    return None
-
-
-def _schedule(want: DesiredSchedule) -> Schedule:
-    action = ScheduleActionStartWorkflow(
-        AUTOMATION,
-        AutomationInput(want.job_id),
-        id=schedule_id(want.job_id),
-        task_queue=want.policy.queue,
-        task_timeout=_TASK_TIMEOUT,
-        static_summary=f"automation job {want.job_id}",
-        typed_search_attributes=TypedSearchAttributes(
-            [
-                SearchAttributePair(
-                    SearchAttributeKey.for_keyword(Keyword.OWNER_ID), str(want.owner_id)
-                ),
-                SearchAttributePair(
-                    SearchAttributeKey.for_keyword(Keyword.ORIGIN), Origin.AUTOMATION.value
-                ),
-            ]
-        ),
-    )
-    return Schedule(
-        action=action,
-        spec=ScheduleSpec(
-            calendars=[_entry(calendar) for calendar in want.calendars],
-            jitter=timedelta(seconds=want.jitter_s),
-            time_zone_name=want.timezone,
-        ),
-        policy=SchedulePolicy(
-            overlap=ScheduleOverlapPolicy.BUFFER_ONE,
-            catchup_window=timedelta(seconds=want.policy.catch_up_s),
-        ),
-        state=ScheduleState(note=want.note, paused=want.paused),
-    )
-
-
-def _entry(calendar: Calendar) -> ScheduleCalendarSpec:
-    return ScheduleCalendarSpec(
-        minute=_ranges(calendar.minutes),
-        hour=_ranges(calendar.hours),
-        day_of_month=_ranges(calendar.days),
-        month=_ranges(calendar.months),
-        year=_ranges(calendar.years),
-        day_of_week=_ranges(calendar.weekdays),
-        comment=calendar.comment,
-    )
-
-
-def _ranges(spans: Spans) -> list[ScheduleRange]:
-    return [ScheduleRange(first, last) for first, last in spans]
-
-
-def _calendar(entry: ScheduleCalendarSpec) -> Calendar | None:
-    """What we would have asked for to get this; None if we never would."""
-    fields = (entry.minute, entry.hour, entry.day_of_month, entry.month, entry.year)
-    ranges = [*fields, entry.day_of_week, entry.second]
-    if any(part.step > 1 for field in ranges for part in field):
-        return None
-    *wanted, second = (tuple((part.start, max(part.start, part.end)) for part in r) for r in ranges)
-    if second != ((0, 0),):
-        return None
-    return Calendar(*wanted, comment=entry.comment or None)

@@ -43,7 +43,8 @@ class Settings(BaseSettings):
     model_api_key: SecretStr = Field(SecretStr("unset"), description="Key for the model endpoint")
     model_dialect: Dialect = Field(
         "dashscope",
-        description="Provider's way with thinking: dashscope, vllm, openai, deepseek, plain",
+        description="How the provider is told of thinking and JSON: "
+        "dashscope, vllm, openai, deepseek, plain",
     )
     model_timeout_s: float = Field(120.0, gt=0, description="Longest silence in a model stream")
     model_context_tokens: int = Field(

@@ -7,10 +7,13 @@ from importlib.metadata import version
 from fastapi import APIRouter, FastAPI
 from fastapi.middleware.cors import CORSMiddleware
 
+from adapters.embeddings import open_embedder
 from adapters.live import LiveEvents
 from adapters.live_hub import LiveHub
 from adapters.postgres.audit import AuditStore
 from adapters.postgres.events import EventStore
+from adapters.postgres.fact_purge import FactPurge
+from adapters.postgres.fact_sources import FactSources
 from adapters.postgres.facts import FactStore
 from adapters.postgres.job_overview import JobOverview
 from adapters.postgres.job_sweep import JobSweepStore
@@ -22,6 +25,7 @@ from adapters.postgres.runs import RunStore
 from adapters.postgres.slots import SlotStore
 from adapters.postgres.users import UserStore
 from adapters.profiles import ProfileCatalog
+from adapters.recall import Recall
 from adapters.schedules import Schedules, policy_of
 from adapters.settings import Settings, load
 from adapters.stream import EventStream, open_redis
@@ -29,7 +33,7 @@ from adapters.temporal import connect
 from adapters.tools.catalog import built_in
 from api import openapi, problems
 from api.body_limit import BodyLimit
-from api.routes import audit, automation, catalog, meta, metrics, runs, sessions
+from api.routes import audit, automation, catalog, memory, meta, metrics, runs, sessions
 from api.state import Services, State
 
 ROOT = "/api/v1"
@@ -67,7 +71,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         allow_headers=["authorization", "content-type", "last-event-id"],
     )
     agent = APIRouter(prefix=PREFIX)
-    for module in (runs, sessions, catalog, audit, meta):
+    for module in (runs, sessions, memory, catalog, audit, meta):
         agent.include_router(module.router)
     app.include_router(agent)
     app.include_router(automation.router, prefix=ROOT)
@@ -83,6 +87,8 @@ async def _services(settings: Settings, app: FastAPI, stack: AsyncExitStack) -> 
     stack.push_async_callback(redis.aclose)
     temporal = await connect(settings.temporal_address, settings.temporal_namespace)
     events = EventStore(pool)
+    facts = FactStore(pool)
+    recall = Recall(facts, await stack.enter_async_context(open_embedder(settings)))
     hub = app.state.hub = await stack.enter_async_context(LiveHub(redis, events).running())
     return Services(
         settings=settings,
@@ -101,7 +107,11 @@ async def _services(settings: Settings, app: FastAPI, stack: AsyncExitStack) -> 
         overview=JobOverview(pool),
         schedules=Schedules(temporal, policy_of(settings)),
         profiles=ProfileCatalog(settings.profiles_dir),
-        tools=built_in(FactStore(pool)),
+        tools=built_in(facts, recall),
+        facts=facts,
+        sources=FactSources(pool),
+        purge=FactPurge(pool),
+        recall=recall,
         stream=EventStream(redis, settings.stream_cap, settings.stream_ttl_s),
         live=LiveEvents(hub, events),
     )

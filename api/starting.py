@@ -1,12 +1,13 @@
 """From an accepted request to a running workflow, with nothing half-done in between."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import structlog
 from temporalio.client import WorkflowExecutionStatus
 from temporalio.service import RPCError
 
-from activities.reconcile import LOST, workflow_status
+from activities.ending import end_lost
+from activities.reconcile import GRACE, workflow_status
 from activities.start import start_run
 from adapters.postgres.runs import Accepted
 from api.state import Services
@@ -15,9 +16,6 @@ from domain.events import RunStatus
 from domain.runs import NewRun, Run
 
 _log = structlog.get_logger(__name__)
-
-_GRACE = timedelta(seconds=3)
-"""A run younger than this may be between its row and its workflow: it is not looked into."""
 
 
 async def start(services: Services, new: NewRun) -> tuple[Run, bool]:
@@ -58,7 +56,7 @@ async def _freed(services: Services, new: NewRun, run_id: str) -> bool:
         return True
     if run.status.ended:
         return True
-    if datetime.now(UTC) - run.created_at < _GRACE:
+    if datetime.now(UTC) - run.created_at < GRACE:
         return False
     try:
         status = await workflow_status(services.temporal, run.key)
@@ -68,12 +66,5 @@ async def _freed(services: Services, new: NewRun, run_id: str) -> bool:
         return False
     if status is None and run.status is RunStatus.ACCEPTED:
         return False  # it waits to be started, the reconciler will
-    await end_lost(services, run)
+    await end_lost(services.runs, services.stream, run.key)
     return True
-
-
-async def end_lost(services: Services, run: Run) -> None:
-    """Fail a run whose workflow is gone, and tell its readers."""
-    recorded = await services.runs.end_lost(run.key, LOST, "The run was stopped from outside.")
-    if recorded is not None:
-        await services.stream.publish(run.key, [recorded])

@@ -9,6 +9,9 @@ from temporalio.client import Client
 
 from adapters.live import LiveEvents
 from adapters.postgres.audit import AuditStore
+from adapters.postgres.fact_purge import FactPurge
+from adapters.postgres.fact_sources import FactSources
+from adapters.postgres.facts import FactStore
 from adapters.postgres.job_overview import JobOverview
 from adapters.postgres.job_sweep import JobSweepStore
 from adapters.postgres.jobs import JobStore
@@ -19,6 +22,7 @@ from adapters.postgres.runs import RunStore
 from adapters.postgres.slots import SlotStore
 from adapters.postgres.users import UserStore
 from adapters.profiles import ProfileCatalog
+from adapters.recall import Recall
 from adapters.schedules import Schedules
 from adapters.settings import Settings
 from adapters.stream import EventStream
@@ -44,6 +48,10 @@ class Services:
     schedules: Schedules
     profiles: ProfileCatalog
     tools: Registry
+    facts: FactStore
+    sources: FactSources
+    purge: FactPurge
+    recall: Recall
     stream: EventStream
     live: LiveEvents
 

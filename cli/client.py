@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, cast
@@ -78,19 +78,27 @@ class AgentClient:
 
     async def interrupt(self, run_id: str) -> None:
         """Ask a run to stop; harmless when it has ended. Raises ApiError."""
-        await self._ask("POST", f"/runs/{run_id}/interrupt")
+        await self.ask("POST", f"/runs/{run_id}/interrupt")
 
     async def history(self, thread_id: str) -> dict[str, Any]:
         """What the server has of a session. Raises ApiError."""
-        return await self._ask("GET", f"/sessions/{thread_id}/history")
+        return await self.ask("GET", f"/sessions/{thread_id}/history")
 
     async def get_run(self, run_id: str) -> dict[str, Any]:
         """Raises ApiError."""
-        return await self._ask("GET", f"/runs/{run_id}")
+        return await self.ask("GET", f"/runs/{run_id}")
 
-    async def _ask(self, method: str, path: str) -> dict[str, Any]:
+    async def ask(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        """One request, and the object it is answered with. Raises ApiError and Unreachable."""
         try:
-            response = await self._http.request(method, path)
+            response = await self._http.request(method, path, params=query, json=body)
         except httpx2.TransportError as error:
             raise Unreachable(f"The API at {self._http.base_url} does not answer.") from error
         await raise_for(response)

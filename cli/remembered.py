@@ -1,42 +1,15 @@
-"""What the demo user's memory holds, read where it is kept."""
+"""What the daily memory job made of a slot: the facts that its runs wrote, and why."""
 
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
-from uuid import UUID
+from typing import Any
 
-from adapters.postgres.facts import FactStore
-from adapters.postgres.pool import Pool, create_pool
-from adapters.postgres.users import UserStore
-from cli.stack.state import Endpoints
-from domain.errors import NotFound
-from domain.facts import Fact
-from domain.ids import run_key
+from cli.client import AgentClient
+
+NEWEST = 20
 
 
-async def facts_of_run(endpoints: Endpoints, run_id: str) -> tuple[Fact, ...]:
-    """Current facts that this run of the demo user has written."""
-    async with _pool(endpoints) as pool:
-        owner = await _owner(pool, endpoints)
-        facts = await FactStore(pool).list(owner)
-    return tuple(fact for fact in facts if fact.source_run == run_key(owner, run_id))
-
-
-async def owner_of(endpoints: Endpoints) -> UUID:
-    async with _pool(endpoints) as pool:
-        return await _owner(pool, endpoints)
-
-
-async def _owner(pool: Pool, endpoints: Endpoints) -> UUID:
-    holder = await UserStore(pool).find_by_key(endpoints.demo_api_key)
-    if holder is None:
-        raise NotFound("The demo key is not in the database.")
-    return holder.user.id
-
-
-@asynccontextmanager
-async def _pool(endpoints: Endpoints) -> AsyncGenerator[Pool]:
-    pool = await create_pool(endpoints.database_url, max_size=1)
-    try:
-        yield pool
-    finally:
-        await pool.close()
+async def facts_of(client: AgentClient, slot: dict[str, Any]) -> list[dict[str, Any]]:
+    """Facts with their evidence, newest first. Raises ApiError and Unreachable."""
+    runs = {w["run_id"] for w in slot["windows"] if w["attempt"] == slot["attempt"]}
+    listed = await client.ask("GET", "/memory/facts", query={"limit": str(NEWEST)})
+    known = [await client.ask("GET", f"/memory/facts/{f['id']}") for f in listed["items"]]
+    return [fact for fact in known if fact["sourceRun"] and fact["sourceRun"]["runId"] in runs]

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 from temporalio.client import WorkflowExecutionStatus
 
@@ -14,7 +14,6 @@ from adapters.temporal import connect
 from cli.chat import Answer, gather
 from cli.client import AgentClient, Frame
 from cli.finding import Finding
-from cli.remembered import owner_of
 from cli.smoke_memory import look_at_memory
 from cli.stack.state import Endpoints
 from domain.ids import run_key, run_workflow_id
@@ -41,12 +40,13 @@ async def examine(endpoints: Endpoints) -> list[Finding]:
         replay = await _gather(thread, run_id, client.replay(run_id))
         history = await client.history(thread)
         run = await client.get_run(run_id)
+        me = await client.ask("GET", "/me")
     return [
         *_stream(turn),
         _same(turn, replay),
         _stored(turn, history),
         Finding("run", run.get("status") == "completed", f"status {run.get('status')}"),
-        await _workflow(endpoints, run_id),
+        await _workflow(endpoints, UUID(me["userId"]), run_id),
         *await look_at_memory(endpoints),
     ]
 
@@ -89,9 +89,8 @@ def _stored(turn: Turn, history: dict[str, Any]) -> Finding:
     return Finding("stored messages", ok, ", ".join(roles) or "none")
 
 
-async def _workflow(endpoints: Endpoints, run_id: str) -> Finding:
+async def _workflow(endpoints: Endpoints, owner: UUID, run_id: str) -> Finding:
     """The run's workflow has completed, in few events."""
-    owner = await owner_of(endpoints)
     namespace = os.environ.get("VARVE_TEMPORAL_NAMESPACE", "default")
     client = await connect(endpoints.temporal_address, namespace)
     handle = client.get_workflow_handle(run_workflow_id(run_key(owner, run_id)))

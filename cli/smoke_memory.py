@@ -11,7 +11,7 @@ from adapters.temporal import connect
 from cli.automation import Automation
 from cli.client import AgentClient, ApiError
 from cli.finding import Finding
-from cli.remembered import facts_of_run
+from cli.remembered import facts_of
 from cli.stack.state import Endpoints
 from domain.jobs import DAILY_MEMORY, schedule_id
 
@@ -31,7 +31,7 @@ async def look_at_memory(endpoints: Endpoints) -> list[Finding]:
         return [
             await _schedule(endpoints, UUID(job["id"])),
             Finding("memory job", slot["status"] == "completed", _told(slot)),
-            *[await _fact(endpoints, slot), await _hidden(client, slot)],
+            *[await _fact(client, slot), await _hidden(client, slot)],
             await _refused(jobs),
         ]
 
@@ -52,12 +52,11 @@ def _told(slot: dict[str, Any]) -> str:
     return f"slot {slot['slot']} {slot['status']}{error}"
 
 
-async def _fact(endpoints: Endpoints, slot: dict[str, Any]) -> Finding:
-    """Of this attempt's runs: the facts they wrote, each with the messages that say so."""
-    runs = [w["run_id"] for w in slot["windows"] if w["attempt"] == slot["attempt"]]
-    facts = [fact for run_id in runs for fact in await facts_of_run(endpoints, run_id)]
-    ok = bool(facts) and all(fact.evidence for fact in facts)
-    return Finding("fact with evidence", ok, ", ".join(fact.key for fact in facts) or "none")
+async def _fact(client: AgentClient, slot: dict[str, Any]) -> Finding:
+    facts = await facts_of(client, slot)
+    ok = bool(facts) and all(fact["evidence"] for fact in facts)
+    told = [f"{each['fact']['key']}: {each['fact']['value']}" for each in facts]
+    return Finding("fact with evidence", ok, ", ".join(told) or "none")
 
 
 async def _hidden(client: AgentClient, slot: dict[str, Any]) -> Finding:

@@ -22,7 +22,7 @@ from cli.chat import Answer, gather
 from cli.client import AgentClient, ApiError, Unreachable
 from cli.finding import Finding
 from cli.output import FAILED, INTERRUPTED, aside, console, failures, show_json
-from cli.remembered import facts_of_run
+from cli.remembered import facts_of
 from cli.smoke import examine
 from cli.stack.local import ANY, LocalStack, Ports, asked
 from cli.stack.state import Endpoints, State
@@ -141,15 +141,17 @@ async def _first_memory(endpoints: Endpoints) -> None:
     try:
         async with (
             asyncio.timeout(MEMORY_WITHIN_S),
+            AgentClient(endpoints.api_url, endpoints.demo_api_key) as client,
             Automation(endpoints.api_url, endpoints.demo_api_key) as jobs,
         ):
             slot = await jobs.run_now(DAILY_MEMORY)
-        runs = [window["run_id"] for window in slot["windows"]]
-        facts = [fact for run_id in runs for fact in await facts_of_run(endpoints, run_id)]
+            facts = [each["fact"] for each in await facts_of(client, slot)]
     except (ApiError, Unreachable, TimeoutError) as error:
         _say(f"The memory job was not run: {str(error) or 'it took too long'}")
         return
-    first = f"{facts[0].key}: {facts[0].value}" if facts else slot["error_message"] or "no fact"
+    first = (
+        f"{facts[0]['key']}: {facts[0]['value']}" if facts else slot["error_message"] or "no fact"
+    )
     _say(f"The daily memory job, {slot['slot']}: {slot['status']}; {first}")
 
 

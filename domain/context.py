@@ -12,6 +12,8 @@ from domain.fences import CONTEXT_FENCE, fenced, sealed
 from domain.fitting import fit
 from domain.messages import Message, ModelRequest, Role
 from domain.profiles import Profile
+from domain.recall import NOTHING, Recalled
+from domain.remembered import remembered
 from domain.tools import ToolLists, ToolSpec, effective
 
 Counter = Callable[[str], int]
@@ -38,7 +40,6 @@ NO_MORE_TURNS = (
     "This is the last step of the run and no tools are left. Answer now with what you have, and "
     "say plainly what is missing or was not done."
 )
-
 ORDER = (
     "session_data",
     "uploads",
@@ -90,6 +91,7 @@ class ContextInput:
     app: tuple[tuple[str, str], ...] = ()  # (description, value) pairs from the client
     include_hidden: bool = False
     closing: str | None = None
+    recalled: Recalled = NOTHING  # of what is remembered about the user
 
     @property
     def tools(self) -> tuple[ToolSpec, ...]:
@@ -104,6 +106,7 @@ class Draft:
     layers: tuple[Layer, ...]
     messages: tuple[Message, ...]
     situation: tuple[str, ...] = ()
+    fact_ids: tuple[str, ...] = ()
     tools: tuple[ToolSpec, ...] = ()
 
 
@@ -185,6 +188,13 @@ def repair(draft: Draft, given: ContextInput) -> Draft:
     return replace(draft, messages=window.repair(draft.messages))
 
 
+def memory(draft: Draft, given: ContextInput) -> Draft:
+    """What is remembered and bears on the current message, or that nobody could look."""
+    lines = remembered(given.recalled)
+    fact_ids = tuple(str(found.fact.id) for found in given.recalled.found)
+    return replace(draft, situation=(*draft.situation, *lines), fact_ids=fact_ids)
+
+
 def modules_and_tools(draft: Draft, given: ContextInput) -> Draft:
     """Show the tools that may be used; none on a last call, and say why."""
     if given.closing:
@@ -202,6 +212,7 @@ CHAIN: tuple[Link, ...] = (
     session_data,
     workspace,
     repair,
+    memory,
     modules_and_tools,
     clarification,
 )
@@ -246,6 +257,7 @@ def _weighed(draft: Draft, note: str, given: ContextInput) -> Seen:
         system_tokens=sum(layer.tokens for layer in layers),
         tool_tokens=sum(_tool_tokens(spec, given.count) for spec in draft.tools),
         message_tokens=given.count(note) + _MESSAGE_TOKENS,
+        fact_ids=draft.fact_ids,
     )
 
 

@@ -5,7 +5,7 @@ numbers, ranges and steps; months and days of the week also by their English nam
 fields are restricted a day needs to match one of them, as in every cron.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
@@ -22,6 +22,7 @@ _FIELDS: tuple[tuple[str, int, int, Mapping[str, int]], ...] = (
     ("month", 1, 12, {name: number for number, name in enumerate(_MONTHS, 1)}),
     ("day of week", 0, 7, {name: number for number, name in enumerate(_DAYS)}),
 )
+_DAY = timedelta(days=1)
 _HORIZON_DAYS = 366 * 8 + 2  # 29 February comes again within eight years
 
 Days = tuple[int, ...]
@@ -46,25 +47,32 @@ class Cron:
 
     def next_after(self, after: datetime, zone: ZoneInfo) -> datetime | None:
         """The first instant later than `after`; what a clock change leaves out is not one."""
-        first = after.astimezone(zone).date() - timedelta(days=1)
-        for offset in range(_HORIZON_DAYS):
-            day = first + timedelta(days=offset)
+        horizon = after + timedelta(days=_HORIZON_DAYS)
+        return next((at for at in self.between(after, horizon, zone) if at > after), None)
+
+    def between(self, first: datetime, last: datetime, zone: ZoneInfo) -> Iterator[datetime]:
+        """The instants from `first` to `last`, both included, in order."""
+        day = first.astimezone(zone).date() - _DAY
+        end = last.astimezone(zone).date() + _DAY
+        while day <= end:
             if self.due_on(day):
-                later = [at for at in self._instants(day, zone) if at > after]
-                if later:
-                    return min(later)
-        return None
+                yield from (at for at in self._instants(day, zone) if first <= at <= last)
+            day += _DAY
 
     def _instants(self, day: date, zone: ZoneInfo) -> list[datetime]:
-        found: list[datetime] = []
-        for hour in self.hours:
-            for minute in self.minutes:
-                local = datetime.combine(day, time(hour, minute))
-                for fold in (0, 1):
-                    instant = local.replace(tzinfo=zone, fold=fold).astimezone(UTC)
-                    if instant.astimezone(zone).replace(tzinfo=None) == local:
-                        found.append(instant)
-        return found
+        clocks = (time(hour, minute) for hour in self.hours for minute in self.minutes)
+        local = [datetime.combine(day, clock) for clock in clocks]
+        midnight = datetime.combine(day, time(), zone)
+        offset = midnight.utcoffset() or timedelta()
+        if (midnight + _DAY).utcoffset() == offset:  # an ordinary day, and much quicker
+            return [(at - offset).replace(tzinfo=UTC) for at in local]
+        found: set[datetime] = set()
+        for at in local:
+            for fold in (0, 1):
+                instant = at.replace(tzinfo=zone, fold=fold).astimezone(UTC)
+                if instant.astimezone(zone).replace(tzinfo=None) == at:
+                    found.add(instant)
+        return sorted(found)
 
 
 def parse(expression: str) -> Cron:

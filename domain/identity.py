@@ -22,6 +22,8 @@ class Scope(StrEnum):
 
     RUNS_READ = "runs:read"
     RUNS_WRITE = "runs:write"
+    MEMORY_READ = "memory:read"
+    MEMORY_WRITE = "memory:write"
     JOBS_READ = "jobs:read"
     JOBS_WRITE = "jobs:write"
     AUDIT_READ = "audit:read"
@@ -30,10 +32,9 @@ class Scope(StrEnum):
 
 ALL_SCOPES: tuple[Scope, ...] = tuple(Scope)
 DEFAULT_SCOPES: tuple[Scope, ...] = (
-    Scope.RUNS_READ,
-    Scope.RUNS_WRITE,
-    Scope.JOBS_READ,
-    Scope.JOBS_WRITE,
+    *(Scope.RUNS_READ, Scope.RUNS_WRITE),
+    *(Scope.MEMORY_READ, Scope.MEMORY_WRITE),
+    *(Scope.JOBS_READ, Scope.JOBS_WRITE),
 )
 
 

@@ -114,7 +114,6 @@ class RunPlan:
     model_queue: str | None  # None: the workflow's own queue
     tool_queue: str | None
     placement: Placement
-    already_ended: bool = False
 
 
 @dataclass(frozen=True, slots=True)

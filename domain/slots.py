@@ -120,25 +120,25 @@ def slot_of(timetable: Timetable, fired: datetime) -> str:
 def expected(timetable: Timetable, first: datetime, last: datetime) -> Iterator[Due]:
     """The slots due from `first` to `last`, both included, in order."""
     zone = ZoneInfo(timetable.timezone)
-    if timetable.type is ScheduleType.ONCE:
-        at = once_at(timetable.run_at)
-        if first <= at <= last:
-            yield Due(instant_key(at), at)
-        return
-    if timetable.type is ScheduleType.CRON:
-        cron = parse(timetable.run_at)
-        after = cron.next_after(first - timedelta(microseconds=1), zone)
-        while after is not None and after <= last:
-            yield Due(instant_key(after), after)
-            after = cron.next_after(after, zone)
-        return
+    match timetable.type:
+        case ScheduleType.ONCE:
+            at = once_at(timetable.run_at)
+            if first <= at <= last:
+                yield Due(instant_key(at), at)
+        case ScheduleType.CRON:
+            for at in parse(timetable.run_at).between(first, last, zone):
+                yield Due(instant_key(at), at)
+        case ScheduleType.DAILY | ScheduleType.WEEKLY:
+            yield from _dated(timetable, first, last, zone)
+
+
+def _dated(timetable: Timetable, first: datetime, last: datetime, zone: ZoneInfo) -> Iterator[Due]:
     at_time = time_of(timetable.run_at)
     day, end = first.astimezone(zone).date(), last.astimezone(zone).date()
     while day <= end:
-        if _due_on(timetable, day):
-            at = instant_of(day, at_time, zone)
-            if at is not None and first <= at <= last:
-                yield Due(day.isoformat(), at)
+        at = instant_of(day, at_time, zone) if _due_on(timetable, day) else None
+        if at is not None and first <= at <= last:
+            yield Due(day.isoformat(), at)
         day += _DAY
 
 

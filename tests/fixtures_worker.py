@@ -13,6 +13,7 @@ from temporalio.client import Client, WorkflowHandle
 
 from activities.start import start_run
 from adapters import settings
+from adapters.embeddings import open_embedder
 from adapters.llm.openai import OpenAIModel, build_client
 from adapters.postgres.events import EventStore
 from adapters.postgres.messages import MessageStore
@@ -109,7 +110,10 @@ async def serving(
         stream = EventStream(redis, config.stream_cap, config.stream_ttl_s)
         provider = await stack.enter_async_context(build_client(config))
         model = OpenAIModel(provider, dialect=config.model_dialect)
-        parts = assemble(config, client=client, pool=pool, stream=stream, model=model)
+        embedder = await stack.enter_async_context(open_embedder(config))
+        parts = assemble(
+            config, client=client, pool=pool, stream=stream, model=model, embedder=embedder
+        )
         for worker in build(client, config, parts, **options):
             await stack.enter_async_context(worker)
         yield stream

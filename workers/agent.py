@@ -19,11 +19,14 @@ from activities.automation import AutomationActivities
 from activities.context import ContextBuilder
 from activities.extraction import ExtractionBuilder
 from activities.jobs import JobReconciler
+from activities.memory import FactActivities
 from activities.model import ModelActivities
+from activities.recollection import Recollection
 from activities.reconcile import ReconcileActivities
 from activities.runs import RunActivities
 from activities.tools import ToolActivities
 from adapters import logs, settings
+from adapters.embeddings import open_embedder
 from adapters.llm.openai import OpenAIModel, build_client
 from adapters.postgres.audit import AuditStore
 from adapters.postgres.facts import FactStore
@@ -31,6 +34,7 @@ from adapters.postgres.frozen import FrozenStore
 from adapters.postgres.job_sweep import JobSweepStore
 from adapters.postgres.jobs import JobStore
 from adapters.postgres.messages import MessageStore
+from adapters.postgres.notices import NoticeStore
 from adapters.postgres.pool import Pool, create_pool
 from adapters.postgres.reading import ReadingStore
 from adapters.postgres.reconcile import ReconcileStore
@@ -41,12 +45,13 @@ from adapters.postgres.turns import TurnStore
 from adapters.postgres.windows import WindowStore
 from adapters.prices import load_prices
 from adapters.profiles import ProfileCatalog
+from adapters.recall import Recall
 from adapters.schedules import Schedules, policy_of
 from adapters.settings import Settings
 from adapters.stream import EventStream, open_redis
 from adapters.temporal import connect, ensure_search_attributes, measured
 from adapters.tools.catalog import built_in
-from domain.ports import Model
+from domain.ports import Embedder, Model
 from workers.sandbox import STRICT_SANDBOX
 from workflows.agent_run import AgentRunWorkflow
 from workflows.automation import AutomationWorkflow
@@ -82,20 +87,32 @@ class Parts:
     model: ModelActivities
     tools: ToolActivities
     reconcile: ReconcileActivities
+    facts: FactActivities
     automation: AutomationActivities
     jobs: JobReconciler
 
 
 def assemble(
-    settings: Settings, *, client: Client, pool: Pool, stream: EventStream, model: Model
+    settings: Settings,
+    *,
+    client: Client,
+    pool: Pool,
+    stream: EventStream,
+    model: Model,
+    embedder: Embedder | None = None,
 ) -> Parts:
-    registry = built_in(FactStore(pool))
+    facts = FactStore(pool)
+    recall = Recall(facts, embedder)
+    registry = built_in(facts, recall)
     turns, frozen, messages = TurnStore(pool), FrozenStore(pool), MessageStore(pool)
     context = ContextBuilder(
         frozen=frozen,
         messages=messages,
         registry=registry,
         settings=settings,
+        recollection=Recollection(
+            recall=recall, messages=messages, notices=NoticeStore(pool), stream=stream
+        ),
     )
     extraction = ExtractionBuilder(store=ReadingStore(pool), settings=settings)
     runs, slots, catalog = RunStore(pool), SlotStore(pool), ProfileCatalog(settings.profiles_dir)
@@ -134,6 +151,7 @@ def assemble(
             stream=stream,
             run_queue=settings.run_queue,
         ),
+        facts=FactActivities(recall),
         automation=AutomationActivities(
             jobs=JobStore(pool),
             slots=slots,
@@ -164,7 +182,7 @@ def build(
     """One worker per task queue that this process serves. `options` go to each of them."""
     quick = [
         *(parts.runs.begin, parts.runs.finish, parts.runs.notice, parts.reconcile.sweep),
-        *(parts.tools.refuse, parts.tools.fail, parts.jobs.reconcile),
+        *(parts.tools.refuse, parts.tools.fail, parts.facts.index, parts.jobs.reconcile),
         *(parts.automation.claim, parts.automation.next_run, parts.automation.await_run),
         *(parts.automation.close, parts.automation.end),
     ]
@@ -225,7 +243,10 @@ async def main(serve: frozenset[Serve]) -> None:
         stream = EventStream(redis, config.stream_cap, config.stream_ttl_s)
         provider = await stack.enter_async_context(build_client(config))
         model = OpenAIModel(provider, dialect=config.model_dialect)
-        parts = assemble(config, client=client, pool=pool, stream=stream, model=model)
+        embedder = await stack.enter_async_context(open_embedder(config))
+        parts = assemble(
+            config, client=client, pool=pool, stream=stream, model=model, embedder=embedder
+        )
         for worker in build(client, config, parts, serve):
             await stack.enter_async_context(worker)
         if Serve.RUNS in serve:

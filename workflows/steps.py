@@ -91,9 +91,10 @@ class Steps:
 
     async def tool_call(self, message_id: str, call: CallRef) -> int:
         """Run a call, or record why not. Returns the size of its result in tokens."""
-        plan, input = self.plan, ToolCallInput(self.run_key, message_id, call.call_id)
-        if call.refused_by is not None:
-            summary = f"tool {call.name}: denied by {call.refused_by} list"
+        plan, by = self.plan, call.refused_by
+        input = ToolCallInput(self.run_key, message_id, call.call_id, by)
+        if by is not None:
+            summary = f"tool {call.name}: denied by {by} list"
             return await self._quick(ToolActivities.refuse, input, summary)
         if call.quick:
             return await self._quick(ToolActivities.call, input, f"tool {call.name}")

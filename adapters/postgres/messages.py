@@ -1,6 +1,7 @@
 """Messages and sessions: what was said, in order. Rows are written by runs.py and turns.py."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -35,6 +36,7 @@ SELECT * FROM (
     ORDER BY seq DESC LIMIT $3
 ) AS latest ORDER BY seq
 """  # noqa: S608
+_TEXTS = "SELECT content FROM messages WHERE session_id = $1 AND id = ANY ($2) ORDER BY seq"
 _GET = f"SELECT {COLUMNS} FROM messages WHERE session_id = $1 AND id = $2"  # noqa: S608
 _SESSION = "id, thread_id, type, title, profile, last_seq, created_at, updated_at"
 _GET_SESSION = f"SELECT {_SESSION} FROM sessions WHERE id = $1 AND owner_id = $2"  # noqa: S608
@@ -82,6 +84,12 @@ class MessageStore:
     async def get(self, session: UUID, message_id: str) -> Message | None:
         row = await self._pool.fetchrow(_GET, session, message_id)
         return None if row is None else message_of(row)
+
+    @reconnecting
+    async def texts(self, session: UUID, ids: Sequence[str]) -> list[str]:
+        """What these messages say, in the order of the session."""
+        rows = await self._pool.fetch(_TEXTS, session, list(ids))
+        return [row["content"] for row in rows]
 
 
 class SessionStore:

@@ -3,12 +3,17 @@
 import json
 from typing import Any
 
+import asyncpg
+import structlog
 from pydantic import Field
 
+from adapters.postgres.pool import LOST
 from adapters.recall import Asked, Recall
-from adapters.tools.registry import Arguments, Tool, ToolContext, declare
+from adapters.tools.registry import Arguments, Tool, ToolContext, ToolError, declare
 from domain.recall import FoundFact
 from domain.tools import ToolKind
+
+_log = structlog.get_logger(__name__)
 
 _DESCRIPTION = (
     "Search what is remembered about the user, best match first. Use the words a fact would "
@@ -24,7 +29,15 @@ class MemorySearch(Arguments):
 def memory_search(recall: Recall) -> Tool[MemorySearch]:
     async def run(arguments: MemorySearch, context: ToolContext) -> str:
         asked = Asked(context.owner_id, arguments.query, arguments.limit)
-        recalled = await recall.search(asked)
+        try:
+            recalled = await recall.search(asked)
+        except LOST:
+            raise  # comes back
+        except asyncpg.PostgresError as error:
+            _log.error("memory_unreadable", run_key=str(context.run_key), error=repr(error))
+            raise ToolError(
+                "memory could not be searched, which does not mean that nothing is remembered"
+            ) from error
         result: dict[str, Any] = {"items": [_item(each) for each in recalled.found]}
         if recalled.degraded:
             result |= {

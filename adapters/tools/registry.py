@@ -157,7 +157,7 @@ class Registry:
         refused_by = authorize(call.name, self._specs, lists)
         tool = self._tools.get(call.name)
         if tool is None:
-            return failed(call, f"there is no tool called {call.name[:100]!r}")
+            return missing(call)
         if refused_by is not None:
             return denied(call, refused_by)
         try:
@@ -192,6 +192,11 @@ class Registry:
 def denied(call: ToolCall, by: Denier) -> ToolResult:
     """The result of a call that a list refused."""
     return _refusal(call, ToolStatus.DENIED, f"{_REFUSALS[by]} ({by} list)")
+
+
+def missing(call: ToolCall) -> ToolResult:
+    """The result of a call by a name that nobody registered: misspelt, perhaps, or made up."""
+    return failed(call, f"there is no tool called {call.name[:100]!r}")
 
 
 def failed(call: ToolCall, reason: str) -> ToolResult:

@@ -21,14 +21,13 @@ router = APIRouter(tags=["catalog"])
 
 
 class RolloutBody(BaseModel):
-    """Null owner or task type matches everyone. Rules are asked by priority, lowest first."""
+    """A null owner matches everyone. Rules are asked by priority, lowest first."""
 
     model_config = ConfigDict(extra="forbid")
 
     profile: Text
     percentage: float = Field(ge=0, le=100, description="Share of the matching owners")
     owner_id: UUID | None = None
-    task_type: Text | None = Field(None, max_length=200)
     priority: int = Field(100, ge=0, le=1_000_000)
 
 
@@ -89,7 +88,7 @@ async def add_rollout(body: RolloutBody, services: Of, who: ProfileWriter) -> Ro
         body.profile,
         body.percentage,
         owner_id=body.owner_id,
-        task_type=body.task_type,
+        task_type=None,
         priority=body.priority,
         created_by=who.id,
     )

@@ -9,6 +9,7 @@ from pydantic import BaseModel, Field
 from temporalio.client import WorkflowExecutionStatus
 from temporalio.service import RPCError, RPCStatusCode
 
+from activities.ending import end_lost
 from activities.reconcile import workflow_status
 from adapters.postgres.audit import AuditEntry
 from adapters.postgres.runs import RunFilter
@@ -19,7 +20,7 @@ from api.identity import RunReader, RunWriter
 from api.paging import Cursor, Filter, Limit
 from api.problems import Problem, documented, invalid
 from api.run_input import RunInput, check_profile, new_run
-from api.starting import end_lost, start
+from api.starting import start
 from api.state import Of, Services
 from api.views import InterruptView, Page, RunView
 from domain import agui
@@ -170,7 +171,7 @@ async def _interrupt(services: Services, run: Run, reason: str) -> None:
         if status is WorkflowExecutionStatus.COMPLETED:
             return  # it ended while we asked
         if status is not None or run.status is not RunStatus.ACCEPTED:
-            await end_lost(services, run)
+            await end_lost(services.runs, services.stream, run.key)
             return
         ending = Ending(RunStatus.INTERRUPTED, "cancelled", reason)  # it was never started
         recorded, now = await services.runs.finish(run.key, ending)

@@ -37,7 +37,7 @@ FROM job_slots WHERE scheduled_at = $1
 _OUTCOME = """
 SELECT count(*) FILTER (WHERE status = 'completed') AS completed,
        coalesce(sum(attempt) - count(*), 0) AS again,
-       percentile_cont(0.5) WITHIN GROUP (ORDER BY finished_at) AS half, max(finished_at) AS last,
+       percentile_disc(0.5) WITHIN GROUP (ORDER BY finished_at) AS half, max(finished_at) AS last,
        (SELECT count(*) FROM runs WHERE origin = 'automation') AS runs,
        (SELECT count(*) FROM facts) AS facts,
        (SELECT count(*) FROM (SELECT FROM facts GROUP BY owner_id, scope, key

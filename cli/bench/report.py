@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.table import Table
 
 from cli.bench.crowd import Crowd
-from cli.bench.figures import Figure, Findings, Load
+from cli.bench.figures import Figure, Findings
 from cli.bench.windows import Spent
 
 
@@ -17,16 +17,18 @@ def show(findings: Findings, console: Console) -> None:
         f"{findings.exchanges} exchanges before each run\n",
         markup=False,
     )
-    floor = findings.figures[0]
-    for place, load in enumerate(floor.loads):
-        console.print(_loads(findings, place, load))
+    for place in range(len(findings.figures[0].loads)):
+        console.print(_loads(findings, place))
     console.print(_histories(findings))
     console.print(_firsts(findings))
 
 
-def _loads(findings: Findings, place: int, floor: Load) -> Table:
+def _loads(findings: Findings, place: int) -> Table:
+    """At one concurrency. The first subject is the floor, the second the bare loop."""
+    floor, bare = (figure.loads[place] for figure in findings.figures[:2])
     table = Table(
-        *("", "runs", "p50 ms", "p95 ms", "× empty", "runs/s", "CPU ms", "servers' CPU ms"),
+        *("", "runs", "p50 ms", "p95 ms", "× empty", "runs/s", "CPU ms", "× bare loop"),
+        "servers' CPU ms",
         title=f"{floor.concurrency} at a time",
         box=None,
         title_justify="left",
@@ -37,7 +39,8 @@ def _loads(findings: Findings, place: int, floor: Load) -> Table:
             figure.name,
             str(load.runs),
             *(f"{load.p50_ms:.1f}", f"{load.p95_ms:.1f}", f"{load.p50_ms / floor.p50_ms:.2f}"),
-            *(f"{load.runs_per_s:.1f}", f"{load.cpu_ms:.1f}", f"{load.servers_cpu_ms:.1f}"),
+            *(f"{load.runs_per_s:.1f}", f"{load.cpu_ms:.1f}"),
+            *(f"{load.cpu_ms / bare.cpu_ms:.2f}", f"{load.servers_cpu_ms:.1f}"),
         )
     return table
 
@@ -101,7 +104,8 @@ def crowd(found: Crowd, console: Console) -> None:
         "waiting to begin": [each.waiting for each in shown],
         "running": [each.running for each in shown],
     }
-    console.print("\n".join(_plot([round(each.at) for each in shown], lines)), markup=False)
+    plot = _plot([round(each.at) for each in shown], lines)
+    console.print("\n".join(plot), markup=False, soft_wrap=True)
     backlog = max(each.backlog for each in found.samples)
     console.print(f"longest backlog of tasks in the engine: {backlog:,}", markup=False)
 

@@ -41,10 +41,6 @@ class Temporal:
     def address(self) -> str:
         return f"{HOST}:{self.port}"
 
-    @property
-    def ui_url(self) -> str | None:
-        return None if self.ui_port is None else f"http://{HOST}:{self.ui_port}"
-
     async def start(self) -> None:
         """Start the server, return when its namespace answers."""
         self.database.parent.mkdir(parents=True, exist_ok=True)

@@ -67,7 +67,7 @@ async def test_rollouts_belong_to_operators(api: Api, alice: Person) -> None:
 
 async def test_a_rule_is_added_listed_by_priority_taken_back_and_accounted_for(api: Api) -> None:
     olga = await api.person("olga", UserRole.OPERATOR)
-    late = (await olga.http.post("/rollouts", json={**HALF, "task_type": "x\x00"})).json()
+    late = (await olga.http.post("/rollouts", json=HALF)).json()
     response = await olga.http.post("/rollouts", json={**HALF, "priority": 1, "percentage": 12.5})
     assert response.status_code == 201
     early = response.json()
@@ -91,7 +91,7 @@ async def test_a_rule_that_makes_no_sense_is_refused_by_field(api: Api) -> None:
         ("percentage", {"percentage": -1}),
         ("owner_id", {"owner_id": "me"}),
         ("priority", {"priority": 2_000_000}),
-        ("task_type", {"task_type": "t" * 201}),
+        ("task_type", {"task_type": "research"}),
         ("share", {"share": 5}),
     ):
         response = await olga.http.post("/rollouts", json={**HALF, **members})

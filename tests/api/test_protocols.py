@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from activities.reconcile import LOST
+from activities.ending import LOST
 from api.app import PREFIX, ROOT
 from api.job_input import BackfillBody, JobBody, TriggerBody
 from api.job_views import BackfillView, ChangedJobView, SlotRunView, TriggerView, WindowView
@@ -72,5 +72,5 @@ def test_the_events_document_names_every_event_every_code_and_every_extension() 
     text = _text("sse-events.md")
     for name in (*FIELDS, *ErrorCode, LOST, "cancelled", "stream_closed"):
         assert re.search(rf"`{name}\b", text), name
-    for name in ("varve.retry", "varve.gap", "varve.budget"):
+    for name in ("varve.retry", "varve.gap", "varve.budget", "varve.memory"):
         assert f"| `{name}` |" in text, name

@@ -7,7 +7,7 @@ from adapters.postgres.audit import AuditEntry, AuditStore
 from adapters.postgres.facts import FactStore
 from adapters.postgres.jobs import JobStore
 from adapters.postgres.pool import Pool
-from domain.facts import FactWrite
+from domain.facts import FactWrite, Rejection
 from domain.identity import UserRole
 from domain.ids import run_key, session_key
 from domain.jobs import JobConfig, NewJob, ScheduleType, Timetable
@@ -22,11 +22,14 @@ QUERIES = {
     "/sessions": ("limit=200", "type=chat", "type=automation"),
     "/sessions/{thread_id}/history": ("include_hidden=true",),
     "/runs/{run_id}/events": ("last_event_id=10000000",),
+    "/memory/facts": (f"query={CANARY}", "scope=global", "limit=200"),
+    "/memory/candidates": ("limit=200",),
     "/automation/jobs": ("limit=200", "status=active"),
     "/audit": (f"run_id={RUN}", "kind=run_interrupt_requested", "limit=200"),
 }
 BODIES = {"/automation/jobs/{job_id}/backfill": {"start": "2026-11-01", "end": "2026-11-02"}}
-THEIRS = ("{run_id}", "{thread_id}", "{job_id}")
+THEIRS = ("{run_id}", "{thread_id}", "{fact_id}", "{job_id}")
+FACT = "11111111-2222-4333-8444-555555555555"
 
 
 async def _bob(api: Api, pool: Pool) -> Person:
@@ -39,6 +42,8 @@ async def _bob(api: Api, pool: Pool) -> Person:
     await JobStore(pool).create(bob.user.id, NewJob(f"job-{CANARY}", times, config))
     fact = FactWrite(key=f"key-{CANARY}", value=f"value-{CANARY}")
     await FactStore(pool).write(bob.user.id, fact)
+    await FactStore(pool).reject(bob.user.id, fact, Rejection.CONFIDENCE, write_key=CANARY)
+    await pool.execute("UPDATE facts SET id = $1", FACT)
     entry = AuditEntry(
         owner_id=bob.user.id,
         kind="run_interrupt_requested",
@@ -55,6 +60,7 @@ def _fill(path: str, rollout: str, job: str = str(uuid4())) -> str:
         "{job_id}": job,
         "{run_id}": RUN,
         "{thread_id}": THREAD,
+        "{fact_id}": FACT,
         "{name}": "chat_default",
         "{rollout_id}": rollout,
     }.items():
@@ -69,6 +75,7 @@ async def _all_of_bobs(api: Api, bob: Person) -> list[Any]:
         (await bob.http.get(api.url(path))).json()
         for path in (
             *(f"/runs/{RUN}", f"/sessions/{THREAD}", f"/sessions/{THREAD}/history", "/audit"),
+            *("/memory/facts", f"/memory/facts/{FACT}", "/memory/candidates"),
             "/automation/jobs",
         )
     ]
@@ -133,7 +140,10 @@ async def test_to_an_operator_too_runs_and_sessions_of_others_do_not_exist(
             assert (response.status_code, CANARY in response.text) == (404, False), str(one)
             walked += 1
     assert walked >= 5
-    for path in ("/runs", "/sessions", "/audit", "/automation/jobs"):
+    for path in (
+        *("/runs", "/sessions", "/audit", "/memory/facts", "/memory/candidates"),
+        "/automation/jobs",
+    ):
         assert CANARY not in (await olga.http.get(api.url(path))).text
     assert await _all_of_bobs(api, bob) == before
 

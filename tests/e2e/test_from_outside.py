@@ -1,6 +1,7 @@
 """What people and operators do to a run from outside, and an engine that is not there."""
 
 import asyncio
+from asyncio import get_running_loop
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -27,8 +28,8 @@ async def test_a_terminated_workflow_frees_its_session(stack: Stack, client: Cli
     run = client.post(ENDLESS.format(uuid4().hex))
     await run.says(5)
     workflow = run_workflow_id(run_key(await stack.owner(), run.run_id))
-    await _temporal(stack, "workflow", "terminate", "-w", workflow)
-    stack.tally.faults["workflow terminated"] += 1
+    since = await _terminated(stack, workflow)
+    await _fails(stack, run, since)
 
     await run.sees(lambda reader: reader.over, "the end")
     assert run.frames[-1]["type"] == "RUN_ERROR"
@@ -44,8 +45,7 @@ async def test_a_terminated_run_is_noticed_though_nobody_watches(
     await run.says(5)
     await run.leave()
     workflow = run_workflow_id(run_key(await stack.owner(), run.run_id))
-    await _temporal(stack, "workflow", "terminate", "-w", workflow)
-    stack.tally.faults["workflow terminated"] += 1
+    await _fails(stack, run, await _terminated(stack, workflow))
     await _is_free(client, run)
 
 
@@ -141,6 +141,25 @@ def _asked(owner: UUID, body: dict[str, Any]) -> NewRun:
     message = body["messages"][0]
     ids = {"thread_id": body["threadId"], "run_id": body["runId"], "message_id": message["id"]}
     return new_run(owner, message["content"], **ids)
+
+
+async def _terminated(stack: Stack, workflow: str) -> float:
+    """End it from outside; when, on the loop's clock."""
+    since = get_running_loop().time()
+    await _temporal(stack, "workflow", "terminate", "-w", workflow)
+    stack.tally.faults["workflow terminated"] += 1
+    return since
+
+
+async def _fails(stack: Stack, run: Reader, since: float) -> None:
+    """Its row says so within the bound. Nobody asks the API meanwhile, which might mend it."""
+
+    async def failed() -> bool:
+        rows = await stack.rows("SELECT status FROM runs WHERE run_id = $1", run.run_id)
+        return [row["status"] for row in rows] == ["failed"]
+
+    left = FREE_WITHIN_S - (get_running_loop().time() - since)
+    await until(failed, "the run is failed", left)
 
 
 async def _is_free(client: Client, ended: Reader) -> None:

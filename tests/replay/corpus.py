@@ -2,6 +2,7 @@
 
 import os
 import socket
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,15 @@ async def keep(name: str, run: WorkflowHandle[Any, Any]) -> None:
     if os.environ.get("RECORD_HISTORIES") and not path.exists():
         path.parent.mkdir(exist_ok=True)
         history = (await run.fetch_history()).to_json()
-        here = {socket.gethostname(): "host", str(FOLDER.parents[2]): "/varve"}
-        for found, shown in here.items():
-            history = history.replace(found, shown)
-        path.write_text(history)
+        path.write_text(_anywhere(history))
+
+
+def _anywhere(history: str) -> str:
+    """Without the names of the machine it ran on: its own, and those of its folders."""
+    for here, kept in (
+        (socket.gethostname(), "host"),
+        (str(Path(__file__).parents[2]), "/varve"),
+        (sys.base_prefix, "/usr"),
+    ):
+        history = history.replace(here, kept)
+    return history

@@ -3,9 +3,11 @@
 from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
+    from activities.automation import AutomationActivities
     from activities.runs import BeginInput, FinishInput, RunActivities
+    from domain.automation import AutomationInput, Firing
     from domain.events import RunStatus
-    from domain.ids import AGENT_RUN
+    from domain.ids import AGENT_RUN, AUTOMATION
     from domain.runs import AgentRunInput, AgentRunResult, Ending
     from workflows.agent_run import AgentRunWorkflow
     from workflows.options import quick_local
@@ -35,6 +37,19 @@ class SkipsEverything:
     @workflow.run
     async def run(self, input: AgentRunInput) -> None:
         return
+
+
+@workflow.defn(name=AUTOMATION)
+class LeavesItsSlotUnread:
+    """A firing that claims its slot and does nothing with it."""
+
+    @workflow.run
+    async def run(self, input: AutomationInput) -> None:
+        info = workflow.info()
+        firing = Firing(input.job_id, info.workflow_id, info.run_id, info.start_time)
+        await workflow.execute_local_activity_method(
+            AutomationActivities.claim, firing, **quick_local("claim")
+        )
 
 
 @workflow.defn(name=AGENT_RUN)

@@ -9,7 +9,12 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.worker import Replayer
 
 from tests.replay.corpus import FOLDER
-from tests.replay.mutants import AsksOnceMore, EndsBeforeItSpeaks, SkipsEverything
+from tests.replay.mutants import (
+    AsksOnceMore,
+    EndsBeforeItSpeaks,
+    LeavesItsSlotUnread,
+    SkipsEverything,
+)
 from workers.agent import STRICT_SANDBOX, WORKFLOWS
 
 HISTORIES = sorted(FOLDER.glob("*.json"))
@@ -41,6 +46,11 @@ def test_the_corpus_has_each_way_a_run_can_go() -> None:
         "fails_for_good",
         "interrupted",
         "reconciles_runs",
+        "fires_a_job",
+        "fires_a_job_in_windows",
+        "fires_a_job_that_fails",
+        "fires_a_slot_that_is_taken",
+        "reconciles_jobs",
     }
 
 
@@ -49,10 +59,18 @@ async def test_replays(path: Path) -> None:
     await replayer(*WORKFLOWS).replay_workflow(history(path))
 
 
+OF_JOBS = [path for path in HISTORIES if path.stem.startswith("fires_a_job")]
+OF_RUNS = [path for path in HISTORIES if not path.stem.startswith(("fires", "reconciles"))]
+
+
+@pytest.mark.parametrize("path", OF_JOBS, ids=lambda path: path.stem)
+async def test_the_corpus_notices_a_job_that_leaves_its_slot_unread(path: Path) -> None:
+    with pytest.raises(workflow.NondeterminismError):
+        await replayer(LeavesItsSlotUnread).replay_workflow(history(path))
+
+
 @pytest.mark.parametrize("mutation", [EndsBeforeItSpeaks, SkipsEverything])
-@pytest.mark.parametrize(
-    "path", [path for path in HISTORIES if "reconciles" not in path.stem], ids=lambda p: p.stem
-)
+@pytest.mark.parametrize("path", OF_RUNS, ids=lambda path: path.stem)
 async def test_the_corpus_notices_a_broken_order(path: Path, mutation: type) -> None:
     with pytest.raises(workflow.NondeterminismError):
         await replayer(mutation).replay_workflow(history(path))

@@ -6,12 +6,14 @@ from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
 import pytest
-from temporalio.client import WorkflowFailureError
+from temporalio.client import ScheduleActionExecutionStartWorkflow, WorkflowFailureError
 
+from activities.jobs import Counts
 from adapters.postgres.messages import SessionStore
 from adapters.postgres.runs import RunFilter, RunStore
+from adapters.schedules import RECONCILE_SCHEDULE
 from domain.events import RunStatus
-from domain.jobs import JobStatus, ScheduleType, SlotStatus, Timetable
+from domain.jobs import MEMORY_TOOLS, JobStatus, ScheduleType, SlotStatus, Timetable
 from domain.messages import Origin
 from domain.profiles import SessionType
 from tests.fixtures_worker import System, serving
@@ -19,6 +21,10 @@ from tests.jobs import Automation, awake, clock, daily, said, times_read, until
 from tests.replay.corpus import keep
 
 MEMORY = "automation_memory_default"
+FACTS = """
+SELECT f.*, array_agg(e.message_id ORDER BY e.place) AS evidence
+FROM facts f JOIN fact_evidence e ON e.fact_id = f.id GROUP BY f.id ORDER BY f.id
+"""
 
 
 async def test_a_slot_runs_once_and_a_second_firing_is_a_duplicate(system: System) -> None:
@@ -62,11 +68,15 @@ async def test_a_heavy_day_is_several_windows_and_each_message_is_in_one(system:
         for number in range(23):
             await said(system.pool, system.owner, f"{number}", thread)
     job = await auto.create(daily(profile=MEMORY))
-    result = await auto.fire(job)
+    firing = await auto.start(job)
+    result = await firing.result()
     assert (result.outcome, result.windows) == ("completed", 3)
     assert [w.user_messages for w in (await auto.all_slots(job))[0].windows] == [20, 20, 6]
     assert await times_read(system.pool) == {1: 46}
-    assert (await auto.fire(job)).outcome == "duplicate_slot"
+    duplicate = await auto.start(job)
+    assert (await duplicate.result()).outcome == "duplicate_slot"
+    await keep("fires_a_job_in_windows", firing)
+    await keep("fires_a_slot_that_is_taken", duplicate)
 
 
 async def test_a_day_with_nothing_new_calls_no_model(system: System) -> None:
@@ -115,6 +125,21 @@ async def test_an_asked_for_slot_reads_the_same_again(system: System) -> None:
     ]
     assert len(set(parts)) == 1
     assert [w.user_messages for w in (await auto.all_slots(job))[0].windows] == [3, 3, 1, 3, 1]
+
+
+async def test_the_same_day_three_times_leaves_identical_rows(system: System) -> None:
+    auto = Automation(system)
+    for text in ("My name is Ada.", "I live in Bern.", "我喜欢乌龙茶。", "My name is Eve."):
+        await said(system.pool, system.owner, text)
+    job = await auto.create(daily(profile=MEMORY, tools=MEMORY_TOOLS))
+    rows: list[str] = []
+    for _ in range(3):
+        result = await auto.fire(job)
+        assert result.outcome == "completed"
+        rows.append(str([dict(row) for row in await system.pool.fetch(FACTS)]))
+        await auto.slots.reopen(system.owner, job.id, [result.slot or ""])
+    assert rows[0] == rows[1] == rows[2]
+    assert rows[0].count("'key'") == 4  # one of them superseded
 
 
 async def test_a_paused_or_deleted_job_is_skipped_with_the_reason(system: System) -> None:
@@ -185,6 +210,28 @@ async def test_a_terminated_firing_is_found_and_its_slot_may_run_again(system: S
     assert (again.outcome, again.attempt) == ("completed", 2)
     runs = await RunStore(system.pool).list(system.owner, RunFilter(), 10)
     assert [run.status for run in runs] == [RunStatus.COMPLETED, RunStatus.INTERRUPTED]
+
+
+async def test_the_reconciler_is_a_workflow_that_its_own_schedule_starts(system: System) -> None:
+    async with awake(system) as auto:
+        job = await auto.create(daily())
+        await auto.schedules.ensure_reconciler(3600)
+        await auto.schedules.ensure_reconciler(1800)  # a worker with another setting came up
+        handle = system.client.get_schedule_handle(RECONCILE_SCHEDULE)
+        await handle.trigger()
+
+        async def done() -> bool:
+            return (await handle.describe()).info.num_actions == 1
+
+        await until(done)
+        [action] = (await handle.describe()).info.recent_actions
+        started = action.action
+        assert isinstance(started, ScheduleActionExecutionStartWorkflow)
+        sweep = system.client.get_workflow_handle(started.workflow_id, result_type=Counts)
+        assert (await sweep.result()).created == 1
+        await handle.delete()
+        assert (await auto.schedules.describe(job.id)).next_at
+    await keep("reconciles_jobs", sweep)
 
 
 async def test_a_profile_that_is_gone_fails_the_slot_in_words(system: System) -> None:

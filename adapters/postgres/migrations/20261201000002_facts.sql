@@ -61,4 +61,8 @@ CREATE TABLE fact_purges (
     PRIMARY KEY (owner_id, scope, key_digest)
 );
 
+-- Whoever may talk to the agent could ask it for all of this, and have it changed.
+UPDATE api_keys SET scopes = scopes || '{memory:read,memory:write}'
+WHERE scopes @> '{runs:read,runs:write}' AND NOT scopes && '{memory:read,memory:write}';
+
 -- migrate:down
