@@ -33,6 +33,7 @@ from adapters.temporal import connect
 from adapters.tools.catalog import built_in
 from api import openapi, problems
 from api.body_limit import BodyLimit
+from api.last_resort import LastResort
 from api.routes import audit, automation, catalog, memory, meta, metrics, runs, sessions
 from api.state import Services, State
 
@@ -63,6 +64,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         separate_input_output_schemas=False,
     )
     problems.install(app)
+    app.add_middleware(LastResort)
     app.add_middleware(BodyLimit)
     app.add_middleware(
         CORSMiddleware,
