@@ -89,6 +89,9 @@ class Settings(BaseSettings):
     job_reconcile_s: float = Field(
         300.0, ge=10, description="Pause between two comparisons of jobs with their Schedules"
     )
+    metrics_address: str | None = Field(
+        None, description="host:port at which the worker serves its SDK metrics for Prometheus"
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Log level")
     log_format: Literal["json", "text"] = Field("json", description="Log lines as JSON or text")
 

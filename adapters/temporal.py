@@ -12,6 +12,7 @@ from temporalio.client import Client
 from temporalio.common import SearchAttributeIndexedValueType, SearchAttributeKey
 from temporalio.contrib.pydantic import PydanticPayloadConverter
 from temporalio.converter import CompositePayloadConverter, DataConverter
+from temporalio.runtime import PrometheusConfig, Runtime, TelemetryConfig
 from temporalio.service import RPCError, RPCStatusCode
 
 from domain import attributes
@@ -42,9 +43,16 @@ class SharedPayloadConverter(CompositePayloadConverter):
 DATA_CONVERTER = DataConverter(payload_converter_class=SharedPayloadConverter)
 
 
-async def connect(address: str, namespace: str) -> Client:
+def measured(address: str) -> Runtime:
+    """A runtime that serves the SDK's metrics for Prometheus at this host:port."""
+    return Runtime(telemetry=TelemetryConfig(metrics=PrometheusConfig(bind_address=address)))
+
+
+async def connect(address: str, namespace: str, runtime: Runtime | None = None) -> Client:
     """A client whose namespace exists. Raises what temporalio raises when it cannot connect."""
-    client = await Client.connect(address, namespace=namespace, data_converter=DATA_CONVERTER)
+    client = await Client.connect(
+        address, namespace=namespace, data_converter=DATA_CONVERTER, runtime=runtime
+    )
     await client.workflow_service.describe_namespace(DescribeNamespaceRequest(namespace=namespace))
     return client
 

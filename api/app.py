@@ -15,23 +15,29 @@ from adapters.postgres.events import EventStore
 from adapters.postgres.fact_purge import FactPurge
 from adapters.postgres.fact_sources import FactSources
 from adapters.postgres.facts import FactStore
+from adapters.postgres.job_overview import JobOverview
+from adapters.postgres.job_sweep import JobSweepStore
+from adapters.postgres.jobs import JobStore
 from adapters.postgres.messages import MessageStore, SessionStore
 from adapters.postgres.pool import create_pool
 from adapters.postgres.rollouts import RolloutStore
 from adapters.postgres.runs import RunStore
+from adapters.postgres.slots import SlotStore
 from adapters.postgres.users import UserStore
 from adapters.profiles import ProfileCatalog
 from adapters.recall import Recall
+from adapters.schedules import Schedules, policy_of
 from adapters.settings import Settings, load
 from adapters.stream import EventStream, open_redis
 from adapters.temporal import connect
 from adapters.tools.catalog import built_in
 from api import openapi, problems
 from api.body_limit import BodyLimit
-from api.routes import audit, catalog, memory, meta, runs, sessions
+from api.routes import audit, automation, catalog, memory, meta, metrics, runs, sessions
 from api.state import Services, State
 
-PREFIX = "/api/v1/agent"
+ROOT = "/api/v1"
+PREFIX = f"{ROOT}/agent"
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:
@@ -61,13 +67,15 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.add_middleware(
         CORSMiddleware,
         allow_origins=settings.origins,
-        allow_methods=["GET", "POST", "DELETE"],
+        allow_methods=["GET", "POST", "PATCH", "DELETE"],
         allow_headers=["authorization", "content-type", "last-event-id"],
     )
     agent = APIRouter(prefix=PREFIX)
     for module in (runs, sessions, memory, catalog, audit, meta):
         agent.include_router(module.router)
     app.include_router(agent)
+    app.include_router(automation.router, prefix=ROOT)
+    app.include_router(metrics.router)
     openapi.install(app)
     return app
 
@@ -93,6 +101,11 @@ async def _services(settings: Settings, app: FastAPI, stack: AsyncExitStack) -> 
         audit=AuditStore(pool),
         users=UserStore(pool),
         rollouts=RolloutStore(pool),
+        jobs=JobStore(pool),
+        slots=SlotStore(pool),
+        sweep=JobSweepStore(pool),
+        overview=JobOverview(pool),
+        schedules=Schedules(temporal, policy_of(settings)),
         profiles=ProfileCatalog(settings.profiles_dir),
         tools=built_in(facts, recall),
         facts=facts,

@@ -11,7 +11,7 @@ from api.problems import Problem
 from api.state import Of
 from domain.identity import Caller, Scope
 
-_bearer = HTTPBearer(
+bearer = HTTPBearer(
     auto_error=False,
     scheme_name="ApiKey",
     description="`Authorization: Bearer vk_…`, a key made with `varve key create`.",
@@ -22,14 +22,14 @@ _FORWARDED = ("forwarded", "x-forwarded-for", "x-real-ip", "via", "cf-connecting
 async def caller(
     request: Request,
     services: Of,
-    credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
+    credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)],
 ) -> Caller:
     if credentials is None:
         raise _unauthorized("An API key is needed: Authorization: Bearer vk_…")
     holder = await services.users.find_by_key(credentials.credentials)
     if holder is None:
         raise _unauthorized("The API key is unknown, revoked or expired.")
-    if holder.loopback_only and not _from_loopback(request):
+    if holder.loopback_only and not from_loopback(request):
         raise _unauthorized("This API key works on the machine itself only.")
     return Caller(holder.user, frozenset(holder.scopes))
 
@@ -49,7 +49,7 @@ def check(who: Caller, scope: Scope) -> None:
         raise Problem("forbidden", 403, f"The API key lacks the scope {scope}.")
 
 
-def _from_loopback(request: Request) -> bool:
+def from_loopback(request: Request) -> bool:
     """A proxy on this machine is not the caller: what it forwards comes from elsewhere."""
     if request.client is None or any(name in request.headers for name in _FORWARDED):
         return False
@@ -68,6 +68,8 @@ AnyCaller = Annotated[Caller, Depends(caller)]
 RunReader = Annotated[Caller, Depends(requires(Scope.RUNS_READ))]
 RunWriter = Annotated[Caller, Depends(requires(Scope.RUNS_WRITE))]
 AuditReader = Annotated[Caller, Depends(requires(Scope.AUDIT_READ))]
+JobReader = Annotated[Caller, Depends(requires(Scope.JOBS_READ))]
+JobWriter = Annotated[Caller, Depends(requires(Scope.JOBS_WRITE))]
 ProfileWriter = Annotated[Caller, Depends(requires(Scope.PROFILES_WRITE))]
 MemoryReader = Annotated[Caller, Depends(requires(Scope.MEMORY_READ))]
 MemoryWriter = Annotated[Caller, Depends(requires(Scope.MEMORY_WRITE))]

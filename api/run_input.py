@@ -13,6 +13,7 @@ from pydantic.alias_generators import to_camel
 from api.fields import Text
 from api.problems import invalid
 from domain.identity import Caller
+from domain.jobs import SCHEDULE_PREFIX
 from domain.messages import Message, Role
 from domain.runs import NewRun, RunRequest
 from domain.text import clean
@@ -100,8 +101,8 @@ def new_run(body: RunInput, who: Caller) -> NewRun:
     )
     return NewRun(
         owner_id=who.id,
-        thread_id=_identifier("threadId", body.thread_id),
-        run_id=_identifier("runId", body.run_id),
+        thread_id=_own_identifier("threadId", body.thread_id),
+        run_id=_own_identifier("runId", body.run_id),
         request=request,
         messages=_new_messages(body.messages),
     )
@@ -168,6 +169,13 @@ def _identifier(path: str, value: str) -> str:
     if clean(value) != value:
         raise invalid(path, "An id without NUL and lone surrogates.")
     return value
+
+
+def _own_identifier(path: str, value: str) -> str:
+    """An id of the client's choice, which the server's own jobs leave to clients."""
+    if value.startswith(SCHEDULE_PREFIX):
+        raise invalid(path, f"Ids that begin with {SCHEDULE_PREFIX!r} are those of jobs.")
+    return _identifier(path, value)
 
 
 def check_profile(new: NewRun, visible: Sequence[str]) -> None:

@@ -12,13 +12,18 @@ from adapters.postgres.audit import AuditStore
 from adapters.postgres.fact_purge import FactPurge
 from adapters.postgres.fact_sources import FactSources
 from adapters.postgres.facts import FactStore
+from adapters.postgres.job_overview import JobOverview
+from adapters.postgres.job_sweep import JobSweepStore
+from adapters.postgres.jobs import JobStore
 from adapters.postgres.messages import MessageStore, SessionStore
 from adapters.postgres.pool import Pool
 from adapters.postgres.rollouts import RolloutStore
 from adapters.postgres.runs import RunStore
+from adapters.postgres.slots import SlotStore
 from adapters.postgres.users import UserStore
 from adapters.profiles import ProfileCatalog
 from adapters.recall import Recall
+from adapters.schedules import Schedules
 from adapters.settings import Settings
 from adapters.stream import EventStream
 from adapters.tools.registry import Registry
@@ -36,6 +41,11 @@ class Services:
     audit: AuditStore
     users: UserStore
     rollouts: RolloutStore
+    jobs: JobStore
+    slots: SlotStore
+    sweep: JobSweepStore
+    overview: JobOverview
+    schedules: Schedules
     profiles: ProfileCatalog
     tools: Registry
     facts: FactStore

@@ -101,7 +101,7 @@ class AgentClient:
             response = await self._http.request(method, path, params=query, json=body)
         except httpx2.TransportError as error:
             raise Unreachable(f"The API at {self._http.base_url} does not answer.") from error
-        await _raise_for(response)
+        await raise_for(response)
         return response.json() if response.content else {}
 
     async def _follow(self, run_id: str, request: httpx2.Request) -> AsyncGenerator[Frame]:
@@ -136,7 +136,7 @@ class AgentClient:
     async def _stream(self, request: httpx2.Request) -> AsyncGenerator[Frame]:
         response = await self._http.send(request, stream=True)
         try:
-            await _raise_for(response)
+            await raise_for(response)
             async for frame in frames(response):
                 yield frame
         finally:
@@ -171,7 +171,8 @@ def _run_input(thread_id: str, text: str, run_id: str, profile: str | None) -> d
     }
 
 
-async def _raise_for(response: httpx2.Response) -> None:
+async def raise_for(response: httpx2.Response) -> None:
+    """Raises ApiError for a refusal, in the words of its problem document."""
     if response.is_success:
         return
     await response.aread()

@@ -7,11 +7,14 @@ from pathlib import Path
 from typing import Annotated, TypeVar
 
 import typer
+from temporalio.service import RPCError
 
 from adapters.postgres.pool import create_pool
 from adapters.postgres.users import UserStore
 from cli import where
+from cli.job_schedules import ensure_schedules
 from cli.output import aside, console, failures, show_json, show_rows
+from cli.stack.errors import StackError
 from domain.identity import DEFAULT_SCOPES, ApiKey, Scope, User, UserRole
 
 user_app = typer.Typer(no_args_is_help=True, help="Users.")
@@ -19,6 +22,8 @@ key_app = typer.Typer(no_args_is_help=True, help="API keys.")
 
 T = TypeVar("T")
 AsJson = Annotated[bool, typer.Option("--json", help="Machine-readable output.")]
+
+ENGINE_WITHIN_S = 3.0
 
 USER_COLUMNS = ("name", "role", "locale", "timezone", "id")
 KEY_COLUMNS = ("prefix", "user_id", "scopes", "loopback_only", "expires_at", "revoked_at")
@@ -35,6 +40,8 @@ def add_user(
 ) -> None:
     """Add a user."""
     user = _with_users(state, lambda users: users.add_user(name, role, locale, timezone))
+    with failures():
+        asyncio.run(_make_schedules(state, user))
     _show([_user(user)], USER_COLUMNS, as_json)
 
 
@@ -109,6 +116,19 @@ def _with_users(state: Path, use: Callable[[UserStore], Awaitable[T]]) -> T:
 
     with failures():
         return asyncio.run(work())
+
+
+async def _make_schedules(state: Path, user: User) -> None:
+    """Of the jobs that a new user has, at once if the engine answers; else it is told."""
+    settings = where.settings(state)
+    try:
+        async with asyncio.timeout(ENGINE_WITHIN_S):
+            await ensure_schedules(settings, await where.engine(settings), user.id)
+    except (StackError, RPCError, TimeoutError):
+        aside.print(
+            "The engine does not answer; the user's daily job gets its Schedule when it does.",
+            style="yellow",
+        )
 
 
 def _show(items: list[dict[str, object]], columns: tuple[str, ...], as_json: bool) -> None:

@@ -6,7 +6,8 @@ from pathlib import Path
 import typer
 from dotenv import load_dotenv
 
-from cli import chat, doctor, health, keys, memory, up, where
+from adapters import logs
+from cli import chat, doctor, health, job_sweeps, keys, memory, up, where
 from cli.bench import command as bench
 from cli.output import console, failures
 from cli.stack import migrate as migrations
@@ -17,9 +18,16 @@ app.add_typer(doctor.app)
 app.add_typer(health.app)
 app.add_typer(chat.app)
 app.add_typer(bench.app, name="bench")
+app.add_typer(job_sweeps.app, name="jobs")
 app.add_typer(memory.app, name="memory")
 app.add_typer(keys.user_app, name="user")
 app.add_typer(keys.key_app, name="key")
+
+
+def run() -> None:
+    """What the shell calls: what stores and libraries have to say goes to standard error."""
+    logs.configure("warning", "text")
+    app()
 
 
 @app.callback()

@@ -1,4 +1,4 @@
-"""`varve up --smoke`: one chat turn with a tool, looked at from every side."""
+"""`varve up --smoke`: one chat turn with a tool, looked at from every side; then memory."""
 
 import asyncio
 import os
@@ -10,25 +10,17 @@ from uuid import UUID, uuid4
 
 from temporalio.client import WorkflowExecutionStatus
 
-from adapters.postgres.pool import create_pool
-from adapters.postgres.users import UserStore
 from adapters.temporal import connect
 from cli.chat import Answer, gather
 from cli.client import AgentClient, Frame
+from cli.finding import Finding
+from cli.smoke_memory import look_at_memory
 from cli.stack.state import Endpoints
-from domain.errors import NotFound
 from domain.ids import run_key, run_workflow_id
 
 QUESTION = "Remember that my favourite rock is slate."
 TOOL = "memory_write"
 CLOSED_WITHIN_S = 20.0
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    name: str
-    ok: bool
-    detail: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +40,14 @@ async def examine(endpoints: Endpoints) -> list[Finding]:
         replay = await _gather(thread, run_id, client.replay(run_id))
         history = await client.history(thread)
         run = await client.get_run(run_id)
+        me = await client.ask("GET", "/me")
     return [
         *_stream(turn),
         _same(turn, replay),
         _stored(turn, history),
         Finding("run", run.get("status") == "completed", f"status {run.get('status')}"),
-        await _workflow(endpoints, run_id),
+        await _workflow(endpoints, UUID(me["userId"]), run_id),
+        *await look_at_memory(endpoints),
     ]
 
 
@@ -95,9 +89,8 @@ def _stored(turn: Turn, history: dict[str, Any]) -> Finding:
     return Finding("stored messages", ok, ", ".join(roles) or "none")
 
 
-async def _workflow(endpoints: Endpoints, run_id: str) -> Finding:
+async def _workflow(endpoints: Endpoints, owner: UUID, run_id: str) -> Finding:
     """The run's workflow has completed, in few events."""
-    owner = await _owner(endpoints)
     namespace = os.environ.get("VARVE_TEMPORAL_NAMESPACE", "default")
     client = await connect(endpoints.temporal_address, namespace)
     handle = client.get_workflow_handle(run_workflow_id(run_key(owner, run_id)))
@@ -109,14 +102,3 @@ async def _workflow(endpoints: Endpoints, run_id: str) -> Finding:
     status = described.status.name.lower() if described.status else "unknown"
     detail = f"{status}, {described.history_length} history events"
     return Finding("workflow", described.status is WorkflowExecutionStatus.COMPLETED, detail)
-
-
-async def _owner(endpoints: Endpoints) -> UUID:
-    pool = await create_pool(endpoints.database_url, max_size=1)
-    try:
-        holder = await UserStore(pool).find_by_key(endpoints.demo_api_key)
-    finally:
-        await pool.close()
-    if holder is None:
-        raise NotFound("The demo key is not in the database.")
-    return holder.user.id

@@ -17,24 +17,29 @@ import typer
 from rich.table import Table
 
 from cli import where
+from cli.automation import Automation
 from cli.chat import Answer, gather
 from cli.client import AgentClient, ApiError, Unreachable
+from cli.finding import Finding
 from cli.output import FAILED, INTERRUPTED, aside, console, failures, show_json
-from cli.smoke import Finding, examine
+from cli.remembered import facts_of
+from cli.smoke import examine
 from cli.stack.local import ANY, LocalStack, Ports, asked
 from cli.stack.state import Endpoints, State
+from domain.jobs import DAILY_MEMORY
 
 app = typer.Typer()
 
 WELCOME = "welcome"  # the session of the first turn
-SMOKE_WITHIN_S = 120.0
-GREETING = "Remember that my first layer was laid down today."
+SMOKE_WITHIN_S = 180.0
+GREETING = "My favourite rock is slate."
+MEMORY_WITHIN_S = 60.0
 
 
 @app.command()
 def up(
     smoke: Annotated[
-        bool, typer.Option("--smoke", help="Start, run one checked chat turn, stop.")
+        bool, typer.Option("--smoke", help="Start, check a chat turn and the memory job, stop.")
     ] = False,
     state: Annotated[
         Path | None,
@@ -104,19 +109,23 @@ async def _run(state: State, ports: Ports, use: Use) -> int:
 
 
 async def _serve(endpoints: Endpoints, state: State, stop: asyncio.Event) -> int:
-    await _first_turn(endpoints)
+    if await _first_turn(endpoints):
+        await _first_memory(endpoints)
     _show_addresses(endpoints, state)
     await stop.wait()
     return 0
 
 
-async def _first_turn(endpoints: Endpoints) -> None:
-    """One chat turn in a new stack, so that there is something to see. A failure is only told."""
+async def _first_turn(endpoints: Endpoints) -> bool:
+    """One chat turn in a new stack, so that there is something to see; whether there was one.
+
+    A failure is only told.
+    """
     answer = Answer(run_id=f"run-{uuid4().hex[:16]}")
     try:
         async with AgentClient(endpoints.api_url, endpoints.demo_api_key) as client:
             if await _exists(client, WELCOME):
-                return
+                return False
             async for frame in client.run(WELCOME, GREETING, run_id=answer.run_id):
                 gather(answer, frame)
     except (ApiError, Unreachable) as error:
@@ -124,6 +133,26 @@ async def _first_turn(endpoints: Endpoints) -> None:
     _say(f"The first turn failed: {answer.error}" if answer.error else f"› {GREETING}")
     if not answer.error:
         _say(answer.text)
+    return answer.error is None
+
+
+async def _first_memory(endpoints: Endpoints) -> None:
+    """The daily memory job, once by hand: what it made of the first turn, in one line."""
+    try:
+        async with (
+            asyncio.timeout(MEMORY_WITHIN_S),
+            AgentClient(endpoints.api_url, endpoints.demo_api_key) as client,
+            Automation(endpoints.api_url, endpoints.demo_api_key) as jobs,
+        ):
+            slot = await jobs.run_now(DAILY_MEMORY)
+            facts = [each["fact"] for each in await facts_of(client, slot)]
+    except (ApiError, Unreachable, TimeoutError) as error:
+        _say(f"The memory job was not run: {str(error) or 'it took too long'}")
+        return
+    first = (
+        f"{facts[0]['key']}: {facts[0]['value']}" if facts else slot["error_message"] or "no fact"
+    )
+    _say(f"The daily memory job, {slot['slot']}: {slot['status']}; {first}")
 
 
 async def _exists(client: AgentClient, thread_id: str) -> bool:

@@ -6,7 +6,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from temporalio.client import Client
+from temporalio.service import RPCError
 
+from adapters.settings import Settings, load
+from adapters.temporal import connect
 from cli.stack.errors import StackError
 from cli.stack.state import Endpoints, State
 
@@ -28,6 +32,34 @@ def database_url(folder: Path, env: Mapping[str, str] = os.environ) -> str:
     if found := running(folder):
         return found.database_url
     raise _nothing("database", folder, "VARVE_DATABASE_URL")
+
+
+def settings(folder: Path, env: Mapping[str, str] = os.environ) -> Settings:
+    """What a process of that stack would get, for commands that look at database and engine.
+
+    Raises StackError when nothing names a database, SettingsError for what is malformed.
+    """
+    found = running(folder)
+    known = {"VARVE_DATABASE_URL": database_url(folder, env), "VARVE_REDIS_URL": "unset"}
+    if found:
+        known |= {
+            "VARVE_REDIS_URL": found.redis_url,
+            "VARVE_TEMPORAL_ADDRESS": found.temporal_address,
+        }
+    return load({**known, **env})
+
+
+async def engine(settings: Settings) -> Client:
+    """A client of the workflow engine. Raises StackError when it does not answer."""
+    try:
+        return await connect(settings.temporal_address, settings.temporal_namespace)
+    except (RuntimeError, RPCError) as error:  # what temporalio raises
+        raise StackError(
+            "Temporal",
+            f"{settings.temporal_address} or its namespace {settings.temporal_namespace!r} "
+            f"does not answer: {error}",
+            remedy="check VARVE_TEMPORAL_ADDRESS and VARVE_TEMPORAL_NAMESPACE",
+        ) from error
 
 
 def api(folder: Path, env: Mapping[str, str] = os.environ) -> tuple[str, str]:

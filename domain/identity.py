@@ -13,7 +13,7 @@ class UserRole(StrEnum):
 
     @property
     def operates(self) -> bool:
-        """Whether this role sees every owner's audit and changes rollouts."""
+        """Whether this role sees every owner's audit, acts on their jobs, changes rollouts."""
         return self in (UserRole.OPERATOR, UserRole.ADMIN)
 
 
@@ -24,6 +24,8 @@ class Scope(StrEnum):
     RUNS_WRITE = "runs:write"
     MEMORY_READ = "memory:read"
     MEMORY_WRITE = "memory:write"
+    JOBS_READ = "jobs:read"
+    JOBS_WRITE = "jobs:write"
     AUDIT_READ = "audit:read"
     PROFILES_WRITE = "profiles:write"
 
@@ -32,6 +34,7 @@ ALL_SCOPES: tuple[Scope, ...] = tuple(Scope)
 DEFAULT_SCOPES: tuple[Scope, ...] = (
     *(Scope.RUNS_READ, Scope.RUNS_WRITE),
     *(Scope.MEMORY_READ, Scope.MEMORY_WRITE),
+    *(Scope.JOBS_READ, Scope.JOBS_WRITE),
 )
 
 

@@ -17,7 +17,7 @@ from adapters import settings
 from adapters.postgres.pool import Pool
 from adapters.postgres.users import UserStore
 from adapters.settings import Settings
-from api.app import PREFIX, create_app
+from api.app import PREFIX, ROOT, create_app
 from domain.identity import ALL_SCOPES, Scope, User, UserRole
 
 
@@ -37,6 +37,11 @@ class Api:
     pool: Pool
     drain: Callable[[], None]  # ends all open streams, as a shutdown does
     clients: list[httpx2.AsyncClient] = field(default_factory=list[httpx2.AsyncClient])
+
+    def url(self, path: str) -> str:
+        """A path as the documents have it: the agent's below the prefix, others beside it."""
+        root = self.base_url.removesuffix(PREFIX)
+        return f"{root}{ROOT}{path}" if path.startswith("/automation") else self.base_url + path
 
     async def person(
         self,

@@ -49,7 +49,7 @@ from adapters.recall import Recall
 from adapters.schedules import Schedules, policy_of
 from adapters.settings import Settings
 from adapters.stream import EventStream, open_redis
-from adapters.temporal import connect, ensure_search_attributes
+from adapters.temporal import connect, ensure_search_attributes, measured
 from adapters.tools.catalog import built_in
 from domain.ports import Embedder, Model
 from workers.sandbox import STRICT_SANDBOX
@@ -230,7 +230,8 @@ async def ensure_reconcilers(client: Client, settings: Settings) -> None:
 async def main(serve: frozenset[Serve]) -> None:
     config = settings.load()
     logs.configure(config.log_level, config.log_format)
-    client = await connect(config.temporal_address, config.temporal_namespace)
+    runtime = measured(config.metrics_address) if config.metrics_address else None
+    client = await connect(config.temporal_address, config.temporal_namespace, runtime)
     await ensure_search_attributes(client)
     stop = asyncio.Event()
     for name in (signal.SIGINT, signal.SIGTERM):

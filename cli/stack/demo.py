@@ -1,5 +1,9 @@
 """The demo user of a local stack: an operator whose key works on this machine only."""
 
+from dataclasses import dataclass
+from uuid import UUID
+
+from adapters.postgres.jobs import JobStore
 from adapters.postgres.pool import Pool, create_pool
 from adapters.postgres.users import UserStore
 from cli.stack.state import State
@@ -9,8 +13,15 @@ from domain.identity import ALL_SCOPES, User, UserRole
 NAME = "demo"
 
 
-async def ensure_demo_key(database_url: str, state: State) -> str:
-    """The demo user's key from the state folder; user and key are made where they are missing."""
+@dataclass(frozen=True, slots=True)
+class Demo:
+    owner_id: UUID
+    key: str
+
+
+async def ensure_demo(database_url: str, state: State) -> Demo:
+    """The demo user and their key from the state folder. User, key, whatever the key may not do
+    yet, and the daily memory job are made where they are missing."""
     pool = await create_pool(database_url, max_size=1)
     try:
         return await _ensure(pool, state)
@@ -18,15 +29,17 @@ async def ensure_demo_key(database_url: str, state: State) -> str:
         await pool.close()
 
 
-async def _ensure(pool: Pool, state: State) -> str:
+async def _ensure(pool: Pool, state: State) -> Demo:
     users = UserStore(pool)
     key = state.demo_key()
-    if key and await users.find_by_key(key):
-        return key
-    user = await _demo_user(users)
+    holder = await users.find_by_key(key) if key else None
+    user = holder.user if holder else await _demo_user(users)
+    await JobStore(pool).ensure_daily_memory(user.id, user.locale, user.timezone)
+    if key and holder and set(holder.scopes) >= set(ALL_SCOPES):
+        return Demo(user.id, key)
     _, plaintext = await users.create_key(user.id, ALL_SCOPES, loopback_only=True)
     state.keep_demo_key(plaintext)
-    return plaintext
+    return Demo(user.id, plaintext)
 
 
 async def _demo_user(users: UserStore) -> User:

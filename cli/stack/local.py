@@ -4,11 +4,13 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 
+from temporalio.client import Client
 from temporalio.service import RPCError
 
 from adapters.settings import Settings, load
 from adapters.temporal import connect, ensure_search_attributes
-from cli.stack.demo import ensure_demo_key
+from cli.job_schedules import ensure_schedules
+from cli.stack.demo import ensure_demo
 from cli.stack.errors import StackError
 from cli.stack.ledger import Ledger
 from cli.stack.migrate import migrate
@@ -80,10 +82,11 @@ class LocalStack:
         await self._start_servers()
         settings = self._settings()
         await migrate(settings.database_url)
-        await _prepare_temporal(settings)
-        key = await ensure_demo_key(settings.database_url, self._state)
+        client = await _prepare_temporal(settings)
+        demo = await ensure_demo(settings.database_url, self._state)
+        await ensure_schedules(settings, client, demo.owner_id)
         await self._supervisor.start(self._worker(settings), self._api(settings))
-        endpoints = self._endpoints(settings, key)
+        endpoints = self._endpoints(settings, demo.key)
         self._state.keep_endpoints(endpoints)
         return endpoints
 
@@ -181,10 +184,11 @@ class LocalStack:
         )
 
 
-async def _prepare_temporal(settings: Settings) -> None:
+async def _prepare_temporal(settings: Settings) -> Client:
     try:
         client = await connect(settings.temporal_address, settings.temporal_namespace)
         await ensure_search_attributes(client)
+        return client
     except (RuntimeError, RPCError) as error:  # what temporalio raises
         raise StackError(
             "Temporal",

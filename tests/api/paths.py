@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from adapters import settings
-from api.app import PREFIX, create_app
+from api.app import PREFIX, ROOT, create_app
 
 VERBS = ("get", "post", "put", "patch", "delete", "head", "options")
 OPEN = ("/health/live", "/health/ready")
@@ -14,7 +14,7 @@ OPEN = ("/health/live", "/health/ready")
 @dataclass(frozen=True)
 class Operation:
     verb: str
-    path: str  # as a template, without the prefix
+    path: str  # as a template, without the prefix; for those beside the agent's, below the root
     details: dict[str, Any]
 
     def __str__(self) -> str:
@@ -29,7 +29,7 @@ def document() -> dict[str, Any]:
 def operations() -> list[Operation]:
     """Every operation there is."""
     return [
-        Operation(verb, path.removeprefix(PREFIX), details)
+        Operation(verb, path.removeprefix(PREFIX).removeprefix(ROOT), details)
         for path, verbs in document()["paths"].items()
         for verb, details in verbs.items()
     ]

@@ -40,7 +40,7 @@ def test_what_needs_something_that_may_be_missing_or_forbidden_says_so() -> None
         statuses = one.details["responses"].keys()
         if "{" in one.path:
             assert "404" in statuses, str(one)
-        if one.path.startswith(("/runs", "/sessions", "/audit", "/rollouts")):
+        if one.path.startswith(("/runs", "/sessions", "/audit", "/rollouts", "/automation")):
             assert "403" in statuses, str(one)
 
 

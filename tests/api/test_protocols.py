@@ -3,32 +3,44 @@
 import re
 from pathlib import Path
 
+import pytest
+
 from activities.ending import LOST
-from api.app import PREFIX
+from api.app import PREFIX, ROOT
+from api.job_input import BackfillBody, JobBody, TriggerBody
+from api.job_views import BackfillView, ChangedJobView, SlotRunView, TriggerView, WindowView
 from api.run_input import RunInput, VarveOptions
 from api.sse import FIELDS
 from domain.errors import ErrorCode
 from domain.identity import Scope
-from tests.api.paths import operations
+from tests.api.paths import Operation, operations
 
 PROTOCOLS = Path(__file__).parents[2] / "docs" / "protocols" / "agent"
+PAGES = [("api-endpoints.md", PREFIX), ("automation.md", ROOT)]
 
 
 def _text(name: str) -> str:
     return (PROTOCOLS / name).read_text("utf-8")
 
 
-def test_the_endpoints_document_has_every_route_and_no_other() -> None:
-    text = _text("api-endpoints.md")
-    written = set(re.findall(r"^#+ `([A-Z]+ /[^`?]*)`", text, re.MULTILINE))
-    assert written == {str(one) for one in operations()}
-    assert PREFIX in text
+def _page(one: Operation) -> str:
+    return "automation.md" if one.path.startswith("/automation") else "api-endpoints.md"
 
 
-def test_the_endpoints_document_names_every_query_parameter() -> None:
-    text = _text("api-endpoints.md")
+@pytest.mark.parametrize(("page", "prefix"), PAGES)
+def test_the_endpoints_documents_have_every_route_and_no_other(page: str, prefix: str) -> None:
+    written = set(re.findall(r"^#+ `([A-Z]+ /[^`?]*)`", _text(page), re.MULTILINE))
+    assert written == {str(one) for one in operations() if _page(one) == page}
+    assert prefix in _text(page)
+
+
+@pytest.mark.parametrize("page", [page for page, _ in PAGES])
+def test_the_endpoints_documents_name_every_query_parameter(page: str) -> None:
+    text = _text(page)
     sections = dict(re.findall(r"^#+ `([^`]+)`\n(.*?)(?=^#|\Z)", text, re.MULTILINE | re.DOTALL))
     for one in operations():
+        if _page(one) != page:
+            continue
         for parameter in one.details.get("parameters", ()):
             if parameter["in"] == "query":
                 assert f"`{parameter['name']}" in sections[str(one)], f"{one} {parameter['name']}"
@@ -37,6 +49,16 @@ def test_the_endpoints_document_names_every_query_parameter() -> None:
 def test_the_endpoints_document_names_every_scope() -> None:
     text = _text("api-endpoints.md")
     assert all(f"| `{scope}` |" in text for scope in Scope)
+
+
+def test_the_automation_document_names_every_member_of_a_job() -> None:
+    text = _text("automation.md")
+    for member in ChangedJobView.model_fields.keys() | JobBody.model_fields.keys():
+        assert re.search(rf"^\| .*`{member}`.* \|", text, re.MULTILINE), member
+    shown = (SlotRunView, WindowView, TriggerView, BackfillView)
+    asked = (TriggerBody, BackfillBody)
+    for member in {name for model in (*shown, *asked) for name in model.model_fields}:
+        assert f'"{member}"' in text, member
 
 
 def test_the_input_document_names_every_member_that_is_read() -> None:

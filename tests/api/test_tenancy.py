@@ -5,10 +5,12 @@ from uuid import uuid4
 
 from adapters.postgres.audit import AuditEntry, AuditStore
 from adapters.postgres.facts import FactStore
+from adapters.postgres.jobs import JobStore
 from adapters.postgres.pool import Pool
 from domain.facts import FactWrite, Rejection
 from domain.identity import UserRole
 from domain.ids import run_key, session_key
+from domain.jobs import JobConfig, NewJob, ScheduleType, Timetable
 from tests.api.paths import OPEN, VERBS, operations, paths
 from tests.fixtures_api import Api, Person, accepted, parse, run_input
 
@@ -22,17 +24,22 @@ QUERIES = {
     "/runs/{run_id}/events": ("last_event_id=10000000",),
     "/memory/facts": (f"query={CANARY}", "scope=global", "limit=200"),
     "/memory/candidates": ("limit=200",),
+    "/automation/jobs": ("limit=200", "status=active"),
     "/audit": (f"run_id={RUN}", "kind=run_interrupt_requested", "limit=200"),
 }
-THEIRS = ("{run_id}", "{thread_id}", "{fact_id}")
+BODIES = {"/automation/jobs/{job_id}/backfill": {"start": "2026-11-01", "end": "2026-11-02"}}
+THEIRS = ("{run_id}", "{thread_id}", "{fact_id}", "{job_id}")
 FACT = "11111111-2222-4333-8444-555555555555"
 
 
 async def _bob(api: Api, pool: Pool) -> Person:
-    """With a session, a run, a message, a fact and an entry in the audit trail."""
+    """With a session, a run, a message, a fact, a job and an entry in the audit trail."""
     bob = await api.person(f"bob-{CANARY}")
     await accepted(bob, text=f"my secret is {CANARY}", run_id=RUN, thread_id=THREAD)
     await pool.execute("UPDATE sessions SET title = $1", f"about {CANARY}")
+    config = JobConfig(f"prompt-{CANARY}", ())
+    times = Timetable(ScheduleType.DAILY, "10:00", "UTC")
+    await JobStore(pool).create(bob.user.id, NewJob(f"job-{CANARY}", times, config))
     fact = FactWrite(key=f"key-{CANARY}", value=f"value-{CANARY}")
     await FactStore(pool).write(bob.user.id, fact)
     await FactStore(pool).reject(bob.user.id, fact, Rejection.CONFIDENCE, write_key=CANARY)
@@ -48,8 +55,9 @@ async def _bob(api: Api, pool: Pool) -> Person:
     return bob
 
 
-def _fill(path: str, rollout: str) -> str:
+def _fill(path: str, rollout: str, job: str = str(uuid4())) -> str:
     for name, value in {
+        "{job_id}": job,
         "{run_id}": RUN,
         "{thread_id}": THREAD,
         "{fact_id}": FACT,
@@ -61,13 +69,14 @@ def _fill(path: str, rollout: str) -> str:
     return path
 
 
-async def _all_of_bobs(bob: Person) -> list[Any]:
+async def _all_of_bobs(api: Api, bob: Person) -> list[Any]:
     """What Bob sees of his own; proves as well that the canary would be seen."""
     seen = [
-        (await bob.http.get(path)).json()
+        (await bob.http.get(api.url(path))).json()
         for path in (
             *(f"/runs/{RUN}", f"/sessions/{THREAD}", f"/sessions/{THREAD}/history", "/audit"),
             *("/memory/facts", f"/memory/facts/{FACT}", "/memory/candidates"),
+            "/automation/jobs",
         )
     ]
     assert all(CANARY in str(one) for one in seen)
@@ -80,44 +89,63 @@ async def test_no_route_under_any_verb_gives_or_changes_anything_of_another(
     bob, olga = await _bob(api, pool), await api.person("olga", UserRole.OPERATOR)
     rule = {"profile": "chat_default", "percentage": 1}
     rollout = (await olga.http.post("/rollouts", json=rule)).json()["id"]
-    before = await _all_of_bobs(bob)
+    job = await _job_of(api, bob)
+    before = await _all_of_bobs(api, bob)
     documented = {(one.verb, one.path) for one in operations()}
     for path in paths():
         for verb in VERBS:
-            for query in ("", *QUERIES.get(path, ())):
-                url = f"{_fill(path, rollout)}?{query}"
-                body: dict[str, Any] = {"json": {}} if verb in ("post", "put", "patch") else {}
-                response = await alice.http.request(verb, url, **body)
+            queries = ["", *QUERIES.get(path, ())]
+            if path.startswith("/automation"):
+                queries.append(f"owner_id={bob.user.id}")
+            for query in queries:
+                url = f"{_fill(path, rollout, job)}?{query}"
+                given = {"json": BODIES.get(path, {})}
+                body: dict[str, Any] = given if verb in ("post", "put", "patch") else {}
+                response = await alice.http.request(verb, api.url(url), **body)
                 where = f"{verb} {url}: {response.status_code} {response.text}"
                 assert CANARY not in response.text, where
                 assert CANARY not in str(response.headers), where
                 if (verb, path) not in documented:
                     assert response.status_code in (404, 405), where
+                elif query.startswith("owner_id="):
+                    assert response.status_code in (403, 422), where
                 elif any(name in path for name in THEIRS):
                     assert response.status_code == 404, where
                 elif path.startswith("/rollouts"):
                     assert response.status_code in (403, 422), where
                 else:
                     assert response.status_code in (200, 422), where
-    assert await _all_of_bobs(bob) == before
+    assert await _all_of_bobs(api, bob) == before
     assert [rule["id"] for rule in (await olga.http.get("/rollouts")).json()] == [rollout]
+
+
+async def _job_of(api: Api, person: Person) -> str:
+    jobs = (await person.http.get(api.url("/automation/jobs"))).json()["items"]
+    return next(job["id"] for job in jobs if job["builtin"] is None)
 
 
 async def test_to_an_operator_too_runs_and_sessions_of_others_do_not_exist(
     api: Api, pool: Pool
 ) -> None:
     bob, olga = await _bob(api, pool), await api.person("olga", UserRole.OPERATOR)
-    before = await _all_of_bobs(bob)
+    before = await _all_of_bobs(api, bob)
     walked = 0
     for one in operations():
         if any(name in one.path for name in THEIRS):
-            response = await olga.http.request(one.verb, _fill(one.path, ""))
+            url = api.url(_fill(one.path, "", await _job_of(api, bob)))
+            body: dict[str, Any] = {"json": BODIES[one.path]} if one.path in BODIES else {}
+            if one.verb == "patch":
+                body = {"json": {}}
+            response = await olga.http.request(one.verb, url, **body)
             assert (response.status_code, CANARY in response.text) == (404, False), str(one)
             walked += 1
     assert walked >= 5
-    for path in ("/runs", "/sessions", "/audit", "/memory/facts", "/memory/candidates"):
-        assert CANARY not in (await olga.http.get(path)).text
-    assert await _all_of_bobs(bob) == before
+    for path in (
+        *("/runs", "/sessions", "/audit", "/memory/facts", "/memory/candidates"),
+        "/automation/jobs",
+    ):
+        assert CANARY not in (await olga.http.get(api.url(path))).text
+    assert await _all_of_bobs(api, bob) == before
 
 
 async def test_without_a_key_that_holds_nothing_is_answered_but_health(
@@ -128,7 +156,7 @@ async def test_without_a_key_that_holds_nothing_is_answered_but_health(
         stranger = api.client(key)
         for one in operations():
             url = _fill(one.path, str(uuid4()))
-            response = await stranger.request(one.verb, url)
+            response = await stranger.request(one.verb, api.url(url))
             assert CANARY not in response.text
             if one.path in OPEN:
                 assert response.status_code == 200

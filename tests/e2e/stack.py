@@ -16,7 +16,7 @@ from adapters import settings
 from adapters.postgres.pool import Row
 from adapters.settings import Settings
 from adapters.temporal import connect, ensure_search_attributes
-from cli.stack.demo import ensure_demo_key
+from cli.stack.demo import ensure_demo
 from cli.stack.errors import StackError
 from cli.stack.migrate import migrate
 from cli.stack.ports import HOST, free_port
@@ -81,7 +81,7 @@ class Stack:
         self.settings: Settings = settings.load({}, **self._environment())
         await migrate(self.settings.database_url)
         await ensure_search_attributes(await connect(self.temporal.address, "default"))
-        self.key = await ensure_demo_key(self.settings.database_url, self.state)
+        self.key = (await ensure_demo(self.settings.database_url, self.state)).key
         self.api_url = f"http://{HOST}:{self.settings.api_port}{API}"
         env = {f"VARVE_{name.upper()}": value for name, value in self._environment().items()}
         address, queue = self.temporal.address, self.settings.run_queue

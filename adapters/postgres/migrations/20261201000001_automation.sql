@@ -47,6 +47,7 @@ CREATE TABLE job_slots (
     PRIMARY KEY (job_id, slot)
 );
 CREATE INDEX job_slots_owner_idx ON job_slots (owner_id, started_at DESC);
+CREATE INDEX job_slots_started_idx ON job_slots (started_at);
 CREATE INDEX job_slots_running_idx ON job_slots (started_at) WHERE status = 'running';
 
 -- What one run of a slot is given to read. Written before the run, so that it is cut once.
