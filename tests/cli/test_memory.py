@@ -28,17 +28,11 @@ def varve(api: Api, ada: Person, tmp_path: Path) -> Shell:
 async def test_a_fact_s_life_in_the_terminal(varve: Shell) -> None:
     written = await varve.json("memory", "write", "drink", "Likes green tea.", "--tag", "tea")
     fact_id = written["fact"]["id"]
-    (listed,) = await varve.json("memory", "list")
     (found,) = await varve.json("memory", "search", "green tea")
-    assert listed["id"] == found["id"] == fact_id
-    await varve.json("memory", "write", "drink", "Likes coffee.")
-    shown = await varve("memory", "show", fact_id)
-    assert "Likes coffee." in shown.out
-    assert "Written by a person." in shown.out
-    (current,) = await varve.json("memory", "list")
-    assert (await varve("memory", "forget", current["id"], "--reason", "asked")).code == 0
+    assert found["id"] == fact_id
+    assert (await varve("memory", "forget", fact_id, "--reason", "asked")).code == 0
     assert await varve.json("memory", "list") == []
-    assert (await varve.json("memory", "purge", fact_id, "--yes"))["versions"] == 2
+    assert (await varve.json("memory", "purge", fact_id, "--yes"))["versions"] == 1
     gone = await varve("memory", "show", fact_id)
     assert (gone.code, "there is no fact" in gone.err) == (1, True)
 
@@ -50,7 +44,9 @@ async def test_a_fact_is_shown_with_the_message_that_says_so(
     write = FactWrite("drink", "Green tea.", evidence=(message,))
     done = await FactStore(pool).write(ada.user.id, write)
     assert done.fact is not None
-    assert "I like green tea" in (await varve("memory", "show", str(done.fact.id))).out
+    shown = (await varve("memory", "show", str(done.fact.id))).out
+    assert "I like green tea" in shown
+    assert "Written by a person." in shown
 
 
 async def test_what_was_not_believed_is_listed(varve: Shell, ada: Person, pool: Pool) -> None:
