@@ -6,6 +6,7 @@ from importlib.metadata import version
 
 from fastapi import APIRouter, FastAPI
 from fastapi.middleware.cors import CORSMiddleware
+from fastapi_offline import FastAPIOffline
 
 from adapters.embeddings import open_embedder
 from adapters.live import LiveEvents
@@ -53,7 +54,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         async with AsyncExitStack() as stack:
             yield {"services": await _services(settings, app, stack)}
 
-    app = FastAPI(
+    app = FastAPIOffline(  # /docs with scripts from here, not from a CDN
         title="Varve",
         version=version("varve"),
         summary="A durable agent runtime that speaks AG-UI",
