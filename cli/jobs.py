@@ -13,7 +13,8 @@ import typer
 from cli import where
 from cli.automation import Automation
 from cli.client import ApiError
-from cli.output import FAILED, aside, console, failures, show_json, show_rows
+from cli.job_tables import COLUMNS, row_of, show_asked, show_job, show_slots
+from cli.output import FAILED, aside, failures, show_json, show_rows
 from domain.errors import InvalidInput
 from domain.jobs import JobStatus, ScheduleType
 
@@ -47,8 +48,6 @@ Profile = Annotated[
     str | None, typer.Option(help="Name of an execution profile, or a file *.json with one.")
 ]
 
-COLUMNS = ("id", "title", "when", "status", "next", "last slot", "missed")
-
 
 @app.command("list")
 def list_jobs(
@@ -62,7 +61,7 @@ def list_jobs(
     if as_json:
         show_json(jobs)
     else:
-        show_rows(COLUMNS, [_row(job) for job in jobs])
+        show_rows(COLUMNS, [row_of(job) for job in jobs])
 
 
 @app.command()
@@ -73,7 +72,7 @@ def show(
     state: where.StateOption = where.DEFAULT_STATE,
 ) -> None:
     """Show a job."""
-    _show(_with_api(state, owner, lambda api: api.get(job)), as_json)
+    show_job(_with_api(state, owner, lambda api: api.get(job)), as_json)
 
 
 @app.command()
@@ -94,7 +93,7 @@ def create(
     with failures():
         body = _members(title, type, at, weekday, zone, profile)
     body["config"] = {"prompt": prompt, "tools": tool or []}
-    _show(_with_api(state, owner, lambda api: api.create(body)), as_json)
+    show_job(_with_api(state, owner, lambda api: api.create(body)), as_json)
 
 
 @app.command("set")
@@ -119,7 +118,7 @@ def change(
     body |= {"config": config} if config else {}
     if not body:
         raise typer.BadParameter("say what is to be different")
-    _show(_with_api(state, owner, lambda api: api.change(job, body)), as_json)
+    show_job(_with_api(state, owner, lambda api: api.change(job, body)), as_json)
 
 
 @app.command()
@@ -130,7 +129,7 @@ def pause(
     state: where.StateOption = where.DEFAULT_STATE,
 ) -> None:
     """Run nothing until it is resumed."""
-    _show(_with_api(state, owner, lambda api: api.act(job, "pause")), as_json)
+    show_job(_with_api(state, owner, lambda api: api.act(job, "pause")), as_json)
 
 
 @app.command()
@@ -141,7 +140,7 @@ def resume(
     state: where.StateOption = where.DEFAULT_STATE,
 ) -> None:
     """Go on from now."""
-    _show(_with_api(state, owner, lambda api: api.act(job, "resume")), as_json)
+    show_job(_with_api(state, owner, lambda api: api.act(job, "resume")), as_json)
 
 
 @app.command()
@@ -152,7 +151,7 @@ def delete(
     state: where.StateOption = where.DEFAULT_STATE,
 ) -> None:
     """Delete a job; what it did stays in the audit."""
-    _show(_with_api(state, owner, lambda api: api.delete(job)), as_json)
+    show_job(_with_api(state, owner, lambda api: api.delete(job)), as_json)
 
 
 @app.command()
@@ -167,10 +166,10 @@ def trigger(
     """Run a job now. With --wait the exit code is 1 if the slot fails."""
     if wait:
         slot = _with_api(state, owner, lambda api: api.run_now(job, again=again))
-        _show_slots([slot], as_json)
+        show_slots([slot], as_json)
         raise typer.Exit(FAILED if slot["status"] == "failed" else 0)
     asked = _with_api(state, owner, lambda api: api.act(job, "trigger", {"again": again}))
-    _show_asked(asked, f"Slot {asked['slot']}: {asked['state']}", as_json)
+    show_asked(asked, f"Slot {asked['slot']}: {asked['state']}", as_json)
 
 
 @app.command()
@@ -187,7 +186,7 @@ def backfill(
     body = {"start": start, "end": end, "again": again}
     asked = _with_api(state, owner, lambda api: api.act(job, "backfill", body))
     said = "; ".join(f"{name}: {', '.join(slots) or 'none'}" for name, slots in asked.items())
-    _show_asked(asked, said, as_json)
+    show_asked(asked, said, as_json)
 
 
 @app.command()
@@ -199,7 +198,7 @@ def runs(
     state: where.StateOption = where.DEFAULT_STATE,
 ) -> None:
     """Show what became of its slots, latest first."""
-    _show_slots(_with_api(state, owner, lambda api: api.runs(job, limit)), as_json)
+    show_slots(_with_api(state, owner, lambda api: api.runs(job, limit)), as_json)
 
 
 def _with_api(state: Path, owner: str | None, use: Callable[[Automation], Awaitable[T]]) -> T:
@@ -255,60 +254,3 @@ def _profile(given: str | None) -> Any:
 
 def _given(**members: Any) -> dict[str, Any]:
     return {name: value for name, value in members.items() if value is not None}
-
-
-def _row(job: dict[str, Any]) -> list[object]:
-    last = job["last_slot"]
-    return [
-        job["id"],
-        job["title"],
-        _when(job),
-        job["status"],
-        job["next_run_local"],
-        f"{last['slot']} {last['status']}" if last else None,
-        len(job["missed"]) or None,
-    ]
-
-
-def _when(job: dict[str, Any]) -> str:
-    day = f" on day {job['weekday']}" if job["weekday"] else ""
-    return f"{job['schedule_type']} {job['run_at']}{day} {job['timezone']}"
-
-
-def _show(job: dict[str, Any], as_json: bool) -> None:
-    if as_json:
-        show_json(job)
-        return
-    told = {**dict(zip(COLUMNS, _row(job), strict=True)), "missed": ", ".join(job["missed"])}
-    told |= {"profile": job["execution_profile"], "tools": ", ".join(job["config"]["tools"])}
-    told["prompt"] = job["config"]["prompt"]
-    for name, value in told.items():
-        if value:
-            console.print(f"{name:<9}  {value}", markup=False, soft_wrap=True)
-    if job.get("schedule_in_sync") is False:
-        aside.print("The engine is away; it learns of this when it is back.", style="yellow")
-
-
-def _show_asked(asked: dict[str, Any], said: str, as_json: bool) -> None:
-    if as_json:
-        show_json(asked)
-    else:
-        console.print(said, markup=False, soft_wrap=True)
-
-
-def _show_slots(slots: list[dict[str, Any]], as_json: bool) -> None:
-    if as_json:
-        show_json(slots)
-        return
-    columns = ("slot", "status", "attempt", "windows", "messages", "started", "error")
-    show_rows(
-        columns,
-        [
-            [
-                *(slot["slot"], slot["status"], slot["attempt"], len(slot["windows"])),
-                sum(window["user_messages"] for window in slot["windows"]),
-                *(slot["started_at"], slot["error_message"]),
-            ]
-            for slot in slots
-        ],
-    )
