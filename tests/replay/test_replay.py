@@ -51,6 +51,7 @@ def test_the_corpus_has_each_way_a_run_can_go() -> None:
         "fires_a_job_that_fails",
         "fires_a_slot_that_is_taken",
         "reconciles_jobs",
+        "reconciles_jobs_and_indexes_facts",
     }
 
 

@@ -215,6 +215,9 @@ async def test_a_terminated_firing_is_found_and_its_slot_may_run_again(system: S
 async def test_the_reconciler_is_a_workflow_that_its_own_schedule_starts(system: System) -> None:
     async with awake(system) as auto:
         job = await auto.create(daily())
+        await system.pool.execute(
+            "INSERT INTO facts (owner_id, key, value) VALUES ($1, 'tea', 'oolong')", system.owner
+        )
         await auto.schedules.ensure_reconciler(3600)
         await auto.schedules.ensure_reconciler(1800)  # a worker with another setting came up
         handle = system.client.get_schedule_handle(RECONCILE_SCHEDULE)
@@ -231,7 +234,9 @@ async def test_the_reconciler_is_a_workflow_that_its_own_schedule_starts(system:
         assert (await sweep.result()).created == 1
         await handle.delete()
         assert (await auto.schedules.describe(job.id)).next_at
-    await keep("reconciles_jobs", sweep)
+    words = await system.pool.fetchval("SELECT value_words FROM facts")
+    assert words == ["oolong"]
+    await keep("reconciles_jobs_and_indexes_facts", sweep)
 
 
 async def test_a_profile_that_is_gone_fails_the_slot_in_words(system: System) -> None:
