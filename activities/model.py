@@ -22,7 +22,7 @@ from domain.ports import Model
 from domain.prices import PriceTable, cost_micro_usd
 from domain.runs import CallRef, Ended, TurnResult
 from domain.text import clean
-from domain.tools import ToolCall, authorize
+from domain.tools import MAX_CALLS, Denier, ToolCall, authorize
 
 _log = structlog.get_logger(__name__)
 
@@ -163,7 +163,7 @@ class ModelActivities:
         event = done.event
         result = TurnResult(
             event.message_id,
-            tuple(_reference(bounds, call) for call in event.tool_calls),
+            tuple(_reference(bounds, *each) for each in enumerate(event.tool_calls)),
             event.finish_reason,
             over_cost=bounds.over_cost(done.run_cost_micro_usd),
             ended=_ended(done),
@@ -190,12 +190,14 @@ def _ended(done: DoneTurn) -> Ended | None:
     return Ended(done.finished.event.status, done.run_cost_micro_usd)
 
 
-def _reference(bounds: Bounds, call: ToolCall) -> CallRef:
+def _reference(bounds: Bounds, place: int, call: ToolCall) -> CallRef:
     spec = bounds.specs.get(call.name)
     return CallRef(
         call_id=call.id,
         name=call.name[:_NAME_CHARACTERS],
-        refused_by=authorize(call.name, bounds.specs, bounds.lists),
+        refused_by=Denier.LIMIT
+        if place >= MAX_CALLS
+        else authorize(call.name, bounds.specs, bounds.lists),
         quick=spec is not None and spec.quick,
         parallel_safe=spec is None or spec.parallel_safe,
         idempotent=spec is None or spec.idempotent,

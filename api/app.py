@@ -6,6 +6,7 @@ from importlib.metadata import version
 
 from fastapi import APIRouter, FastAPI
 from fastapi.middleware.cors import CORSMiddleware
+from fastapi_offline import FastAPIOffline
 
 from adapters.embeddings import open_embedder
 from adapters.live import LiveEvents
@@ -33,6 +34,7 @@ from adapters.temporal import connect
 from adapters.tools.catalog import built_in
 from api import openapi, problems
 from api.body_limit import BodyLimit
+from api.last_resort import LastResort
 from api.routes import audit, automation, catalog, memory, meta, metrics, runs, sessions
 from api.state import Services, State
 
@@ -52,7 +54,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         async with AsyncExitStack() as stack:
             yield {"services": await _services(settings, app, stack)}
 
-    app = FastAPI(
+    app = FastAPIOffline(  # /docs with scripts from here, not from a CDN
         title="Varve",
         version=version("varve"),
         summary="A durable agent runtime that speaks AG-UI",
@@ -63,6 +65,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         separate_input_output_schemas=False,
     )
     problems.install(app)
+    app.add_middleware(LastResort)
     app.add_middleware(BodyLimit)
     app.add_middleware(
         CORSMiddleware,

@@ -118,11 +118,16 @@ def response(problem: Problem) -> JSONResponse:
 
 
 async def _handle(request: Request, error: Exception) -> JSONResponse:
+    return answered(request.url.path, error)
+
+
+def answered(path: str, error: Exception) -> JSONResponse:
+    """Any error as a response; our own failures are logged."""
     problem = of(error)
     if problem.status == 500:
-        _log.error("request_failed", path=request.url.path, exc_info=error)
+        _log.error("request_failed", path=path, exc_info=error)
     elif problem.status > 500:
-        _log.warning("request_refused", path=request.url.path, error=repr(error))
+        _log.warning("request_refused", path=path, error=repr(error))
     return response(problem)
 
 

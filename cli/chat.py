@@ -190,6 +190,6 @@ def _as_json(thread: str, answer: Answer) -> dict[str, Any]:
         "run_id": answer.run_id,
         "text": answer.text,
         "tools": answer.tools,
-        "outcome": answer.outcome,
+        "outcome": answer.outcome or ("failed" if answer.error else "success"),
         "error": answer.error,
     }

@@ -25,12 +25,16 @@ class ToolStatus(StrEnum):
 
 
 class Denier(StrEnum):
-    """Which of the three lists refused a call."""
+    """Which of the three lists refused a call, or that the turn had too many."""
 
     DECLARED = "declared"
     PROFILE = "profile"
     SYSTEM = "system"
+    LIMIT = "limit"
 
+
+MAX_CALLS = 128
+"""Calls of one turn that are carried out; the model reads that the others were not."""
 
 ALL = "*"
 """An entry that admits every tool that is not off by default."""

@@ -19,6 +19,7 @@ from domain.errors import ErrorCode, InvalidInput, NotFound, OutsideError, Trans
 from domain.facts import Evidence
 from domain.text import clean
 from domain.tools import (
+    MAX_CALLS,
     Denier,
     Risk,
     ToolCall,
@@ -36,6 +37,7 @@ _REFUSALS: Mapping[Denier, str] = {
     Denier.DECLARED: "this run did not declare the tool",
     Denier.PROFILE: "the profile's allowlist does not admit the tool",
     Denier.SYSTEM: "the operator's system allowlist does not admit the tool",
+    Denier.LIMIT: f"only the first {MAX_CALLS} calls of a turn are carried out",
 }
 _REASON_CHARACTERS = 2_000
 _LISTED_ERRORS = 8
@@ -190,7 +192,9 @@ class Registry:
 
 
 def denied(call: ToolCall, by: Denier) -> ToolResult:
-    """The result of a call that a list refused."""
+    """The result of a call that a list refused, or that was one too many."""
+    if by is Denier.LIMIT:
+        return failed(call, _REFUSALS[by])
     return _refusal(call, ToolStatus.DENIED, f"{_REFUSALS[by]} ({by} list)")
 
 

@@ -4,6 +4,8 @@ import json
 from collections.abc import AsyncGenerator
 from urllib.parse import urlsplit
 
+from structlog.testing import capture_logs
+
 from tests.api.conftest import CORS_ORIGIN
 from tests.fixtures_api import Api, Person, run_input
 
@@ -130,3 +132,13 @@ async def test_the_document_and_the_page_about_it_need_no_key(api: Api) -> None:
     document = await api.client().get("/openapi.json")
     assert json.loads(document.text)["info"]["title"] == "Varve"
     assert (await api.client().get(f"{root}/docs")).status_code == 200
+
+
+async def test_a_browser_may_read_that_the_server_failed(api: Api, alice: Person) -> None:
+    await api.pool.execute("ALTER TABLE sessions RENAME TO sessions_gone")
+    with capture_logs() as logged:
+        response = await alice.http.get("/sessions", headers={"origin": CORS_ORIGIN})
+    assert response.status_code == 500
+    assert [entry["event"] for entry in logged] == ["request_failed"]
+    assert response.json()["type"] == "/problems/internal"
+    assert response.headers["access-control-allow-origin"] == CORS_ORIGIN

@@ -2,7 +2,9 @@
 
 import re
 
+from api.app import PREFIX
 from tests.api.paths import OPEN, document, operations
+from tests.fixtures_api import Api
 
 PROBLEM = {"$ref": "#/components/schemas/ProblemBody"}
 
@@ -50,3 +52,14 @@ def test_every_reference_leads_somewhere_and_every_operation_has_an_id_of_its_ow
     assert references <= whole["components"]["schemas"].keys()
     ids = [one.details["operationId"] for one in operations()]
     assert len(ids) == len(set(ids))
+
+
+async def test_the_page_about_it_needs_nothing_from_elsewhere(api: Api) -> None:
+    server = api.client()
+    root = api.base_url.removesuffix(PREFIX)
+    page = (await server.get(f"{root}/docs")).text
+    sources = re.findall(r"(?:src|href)=\"([^\"]+)\"", page)
+    assert len(sources) >= 2
+    for source in sources:
+        assert source.startswith("/"), source
+        assert (await server.get(root + source)).status_code == 200, source

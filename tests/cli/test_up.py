@@ -160,7 +160,7 @@ async def test_chat_answers_one_message_and_goes_on_with_a_session(standing: Up)
 
     first = json.loads(await chat("--message", "Remember that my rock is slate.", "--json"))
     assert first["tools"][0]["name"] == "memory_write"
-    assert first["error"] is None
+    assert (first["error"], first["outcome"]) == (None, "success")
     told = await chat("--session", first["session"], "--message", "What is 2+3*4?")
     assert "14" in told
 

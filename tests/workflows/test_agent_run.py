@@ -1,6 +1,7 @@
 """The run from begin to end, through the production worker, against the stand-in model."""
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -19,7 +20,7 @@ from domain.events import (
 )
 from domain.messages import Role
 from domain.runs import Run, RunRequest
-from domain.tools import ToolStatus
+from domain.tools import MAX_CALLS, ToolStatus
 from tests.fixtures_worker import System
 from tests.people import new_run
 from tests.replay.corpus import keep
@@ -209,3 +210,16 @@ async def test_of_a_made_up_tool_name_the_engine_is_told_the_beginning(system: S
     known = await known_to_the_engine(system, run)
     assert name[:64].encode() in known
     assert name[:65].encode() not in known
+
+
+async def test_of_too_many_calls_in_one_turn_the_rest_is_answered_with_an_error(
+    system: System,
+) -> None:
+    calls = " ".join(["call=list_files args={}"] * (MAX_CALLS + 2))
+    run = await system.run(f"[[standin: {calls}]]")
+    assert run.status is RunStatus.COMPLETED
+    results = [m.content for m in await system.messages(run) if m.role is Role.TOOL]
+    assert results[:MAX_CALLS] == ["[no files]"] * MAX_CALLS
+    refused = [json.loads(result) for result in results[MAX_CALLS:]]
+    assert [result["status"] for result in refused] == ["error"] * 2
+    assert str(MAX_CALLS) in refused[0]["reason"]

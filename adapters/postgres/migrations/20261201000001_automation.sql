@@ -79,4 +79,8 @@ CREATE TABLE job_watermarks (
     PRIMARY KEY (job_id, session_id)
 );
 
+-- Who may read and write runs may do so with jobs, as new keys may.
+UPDATE api_keys SET scopes = scopes || '{jobs:read,jobs:write}'
+WHERE scopes @> '{runs:read,runs:write}' AND NOT scopes && '{jobs:read,jobs:write}';
+
 -- migrate:down
