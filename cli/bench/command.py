@@ -98,5 +98,27 @@ def crowd(
     raise typer.Exit(0 if found.whole else 1)
 
 
+@app.command()
+def sweep(
+    jobs: Annotated[
+        list[int] | None, typer.Option(min=1, help="How many; may be given several times.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+) -> None:
+    """Sweeps over many jobs and their Schedules: seconds and memory.  [default: 1,000 and 10,000]
+
+    Starts servers of its own. Memory is that of a sweep more, which is traced and not timed.
+    """
+    from cli.bench import report
+    from cli.bench.sweep import swept
+
+    with failures():
+        found = uvloop.run(swept(tuple(jobs or (1_000, 10_000)), _say))
+    if as_json:
+        show_json([asdict(each) for each in found])
+    else:
+        console.print(report.sweeps(found))
+
+
 def _say(text: str) -> None:
     aside.print(text, style="dim", markup=False)

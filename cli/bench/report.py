@@ -7,6 +7,7 @@ from rich.table import Table
 
 from cli.bench.crowd import Crowd
 from cli.bench.figures import Figure, Findings
+from cli.bench.sweep import Sweep
 from cli.bench.windows import Spent
 
 
@@ -121,3 +122,13 @@ def _plot(seconds: Sequence[int], lines: Mapping[str, Sequence[int]]) -> list[st
         *drawn,
         "```",
     ]
+
+
+def sweeps(found: Sequence[Sweep]) -> Table:
+    """Seconds and memory of each sweep over jobs and Schedules."""
+    table = Table("jobs", "sweep", "seconds", "jobs/s", "mended", "peak MiB", box=None)
+    for each in found:
+        peak = "" if each.peak_mib is None else f"{each.peak_mib:.1f}"
+        figures = (f"{each.seconds:.1f}", f"{each.jobs / each.seconds:,.0f}", str(each.mended))
+        table.add_row(f"{each.jobs:,}", each.what, *figures, peak)
+    return table
