@@ -28,10 +28,10 @@ async def session_of(pool: Pool, messages: int) -> UUID:
     return run.session_key
 
 
-async def plan(pool: Pool, session: UUID) -> dict[str, Any]:
-    explain = f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {WINDOW}"
-    await pool.fetchval(explain, session, 20, False)  # warm
-    return json.loads(await pool.fetchval(explain, session, 20, False))[0]["Plan"]
+async def plan_of(pool: Pool, query: str, *arguments: object) -> dict[str, Any]:
+    explain = f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {query}"
+    await pool.fetchval(explain, *arguments)  # warm
+    return json.loads(await pool.fetchval(explain, *arguments))[0]["Plan"]
 
 
 def nodes(tree: dict[str, Any]) -> list[dict[str, Any]]:
@@ -47,7 +47,10 @@ async def test_a_million_messages_cost_the_window_no_more_pages_than_a_hundred(
 ) -> None:
     small, large = await session_of(pool, 100), await session_of(pool, 1_000_000)
     await pool.execute("VACUUM ANALYZE messages")
-    plans = {name: await plan(pool, key) for name, key in (("small", small), ("large", large))}
+    plans = {
+        name: await plan_of(pool, WINDOW, key, 20, False)
+        for name, key in (("small", small), ("large", large))
+    }
     for tree in plans.values():
         scans = [node for node in nodes(tree) if "Scan" in node["Node Type"]]
         assert {node["Node Type"] for node in scans} <= {
