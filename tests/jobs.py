@@ -142,13 +142,17 @@ async def said(pool: Pool, owner: UUID, text: str = "hello", thread_id: str = "t
     return run
 
 
-async def times_read(pool: Pool) -> dict[int, int]:
-    """How many chat messages of users are in how many windows of runs that completed."""
-    rows = await pool.fetch("""
+async def times_read(pool: Pool, owner: UUID | None = None) -> dict[int, int]:
+    """How many chat messages of users (of this one) are in how many windows of completed runs."""
+    rows = await pool.fetch(
+        """
         SELECT n, count(*) AS messages FROM (
             SELECT (SELECT count(*) FROM job_windows w, jsonb_array_elements(w.parts) AS p
                     WHERE w.status = 'done' AND (p->>'session')::uuid = m.session_id
                       AND m.seq BETWEEN (p->>'first_seq')::bigint AND (p->>'last_seq')::bigint) AS n
-            FROM messages m WHERE m.role = 'user' AND NOT m.hidden_from_user) AS read
-        GROUP BY n""")
+            FROM messages m WHERE m.role = 'user' AND NOT m.hidden_from_user
+              AND ($1::uuid IS NULL OR m.owner_id = $1)) AS read
+        GROUP BY n""",
+        owner,
+    )
     return {row["n"]: row["messages"] for row in rows}

@@ -18,8 +18,8 @@ pytestmark = pytest.mark.anyio
 
 MESSAGES = 70  # four windows
 
-DONE = "SELECT count(*) FROM job_windows WHERE status = 'done'"
-ENDED = "SELECT count(*) FROM job_slots WHERE status = 'completed'"
+DONE = "SELECT count(*) FROM job_windows WHERE status = 'done' AND owner_id = $1"
+ENDED = "SELECT count(*) FROM job_slots WHERE status = 'completed' AND owner_id = $1"
 FACTS = """
 SELECT f.key, f.value, array_agg(m.content) AS evidence
 FROM facts f JOIN fact_evidence e ON e.fact_id = f.id
@@ -50,16 +50,16 @@ async def test_killed_workers_leave_no_message_unread_and_none_read_twice(
     for done in (0, 1, 2):
 
         async def so_far(done: int = done) -> bool:
-            return await pool.fetchval(DONE) >= done
+            return await pool.fetchval(DONE, user.id) >= done
 
         await until(so_far, f"{done} windows done")
         await stack.crash(stack.worker)
 
     async def ended() -> bool:
-        return await pool.fetchval(ENDED) == 1
+        return await pool.fetchval(ENDED, user.id) == 1
 
     await until(ended, "the slot is completed")
-    assert await times_read(pool) == {1: MESSAGES}
+    assert await times_read(pool, user.id) == {1: MESSAGES}
     facts = await pool.fetch(FACTS, user.id)
     assert len(facts) == MESSAGES
     for fact in facts:
