@@ -19,6 +19,14 @@ _TAKEOVER = (
     r"\b(?:enable|enter|activate|switch to)\b.{0,20}\b(?:developer|admin|god|jailbreak|dan) mode",
     r"<\|?(?:system|im.start|assistant)\b",
     r"\[/?inst\]",
+    r"\b(?:developer|admin|god|jailbreak|debug|unrestricted) mode (?:is|has been|was)\b",
+    r"\b(?:you|the assistant|user) (?:have|has|had|is given|are given)\b.{0,20}"
+    r"\b(?:root|admin|administrator|full|unrestricted|superuser) (?:access|rights|privileges)",
+    r"\b(?:ignor|disabl|skip|bypass|turn off|switch off)\w*\b.{0,20}"
+    r"\b(?:safety|security|checks?|filters?|approvals?)\b",
+    r"(?:忽略|无视|跳过|绕过|关闭|停用|取消).{0,10}(?:安全|检查|审批|过滤|审核)",
+    r"(?:memory keeper|extractor|memory executor|memory assistant)\s*[:,]",
+    r"(?:记忆助手|记忆提取器|提取器|记忆执行器)(?:请|必须|[,:、\s])",
     r"(?:忽略|无视|忘记|忘掉|不要理会|跳过|绕过|覆盖).{0,15}(?:指令|指示|规则|提示|限制|要求|设定)",
     r"你(?:现在|从现在起|从今以后|不再)(?:是|就是|成为|变成|作为)",
     r"系统提示词?|系统指令|提示词",
@@ -28,7 +36,7 @@ _TAKEOVER = (
 )
 _ENGLISH = (
     r"\byou are (?:now )?(?:an?|the|my|in)\b",
-    r"\bfrom now on,? (?:you|the assistant|always|never|answer|reply|act)\b",
+    r"\b(?:from now on|from today),? (?:you|the assistant|always|never|answer|reply|act)\b",
     r"(?:^|[.!?;:,]\s*|\band )you (?:must|shall|should|have to|(?:may|can|will) now|will always)\b",
     r"\b(?:the )?assistant (?:must|shall|should|has to|is now|may now|will now)\b",
     r"\b(?:act|behave|respond|answer) as (?:if|though|an?|the|my)\b",
@@ -39,6 +47,7 @@ _CHINESE = (
     r"从(?:现在|今)(?:起|开始|以后|往后)[,、\s]*(?:你|助手|请|必须|都要|只能|不要)",
     r"(?:^|[,。!?;:、\s])(?:你|助手|ai)(?:必须|应该|应当|务必|只能|不得|不准|不许|要把|可以不)",
     r"(?:请|你)?(?:扮演|假装|假扮|充当)",
+    r"(?:记住|记得|记下)[,:\s]*你(?:总是|永远|要|可以|不能|不会)",
 )
 _TAKES_OVER = re.compile("|".join(_TAKEOVER), re.IGNORECASE)
 _ORDER = re.compile("|".join((*_TAKEOVER, *_ENGLISH, *_CHINESE)), re.IGNORECASE)

@@ -177,6 +177,17 @@ def test_an_order_to_the_assistant_is_told_from_a_fact(text: str) -> None:
         "我现在是医院的系统管理员。",
         "你知道吗？我从现在起在上海工作。",
         "我的工作要求很高，我每天六点起床。",
+        "My name is Ada, you can call me Adi.",
+        "You have a nice way of explaining, by the way I live in Oslo.",
+        "Remember that I have root canal treatment on Friday.",
+        "My rule is to never send mail on Sundays.",
+        "I work in safety checks at the airport.",
+        "My security clearance was suspended.",
+        "Please always answer in short sentences; I live in Rome.",
+        "你可以叫我小明。",
+        "我在安全检查部门工作。",
+        "我以后每次去北京都住在同一家酒店。",
+        "我的老板总是要求我加班。",
     ],
 )
 def test_what_people_say_of_themselves_is_no_order(text: str) -> None:
