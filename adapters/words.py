@@ -33,7 +33,8 @@ _FUNCTION_WORDS = frozenset(
     re.findall(
         r"\w+",
         """a about all am an and any anything are as at be been by can could d did do does
-        everything for from had has have he her his how i if in into is it its just know ll m me
+        everything for from had has have he her his how i if in into is it its just know like
+        likes liked ll m me
         mine my no not of on or our please re remember s she so some t tell than that the their
         them then there these they this those to us user users ve was we were what when where
         which who whom whose why will with would you your yours""",

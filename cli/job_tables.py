@@ -1,5 +1,6 @@
 """Jobs and their slots in the terminal."""
 
+from calendar import day_name
 from typing import Any
 
 from cli.output import aside, console, show_json, show_rows
@@ -24,7 +25,7 @@ def row_of(job: dict[str, Any]) -> list[object]:
 
 
 def _when(job: dict[str, Any]) -> str:
-    day = f" on day {job['weekday']}" if job["weekday"] else ""
+    day = f" on {day_name[job['weekday'] - 1]}s" if job["weekday"] else ""
     return f"{job['schedule_type']} {job['run_at']}{day} {job['timezone']}"
 
 

@@ -68,7 +68,7 @@ async def test_a_job_s_life(api: Api, tmp_path: Path) -> None:
 
     part = made["id"][:13]
     shown = await varve("jobs", "show", part)
-    assert "weekly 07:30 on day 1 Europe/London" in shown.stdout
+    assert "weekly 07:30 on Mondays Europe/London" in shown.stdout
     changed = await varve.json("jobs", "set", part, "--prompt", "Anything?", "--at", "08:00")
     assert changed["config"] == {"prompt": "Anything?", "tools": ["memory_search"]}
     assert (changed["run_at"], changed["weekday"]) == ("08:00", 1)
