@@ -155,8 +155,9 @@ class JobReconciler:
             counts.add(await self._schedules.ensure(job, now))
 
     async def _drop(self, strangers: Sequence[Listed], counts: Counts) -> None:
-        """Take away Schedules of jobs that are gone; one may have been written just now."""
-        ids = {listed.job_id for listed in strangers if listed.job_id is not None}
+        """Take away Schedules of jobs that are gone; one may have been written just now. What
+        starts something else than a job is somebody's who likes such ids."""
+        ids = {listed.job_id for listed in strangers if listed.job_id is not None and listed.ours}
         if ids:
             gone = ids - await self._sweep.scheduled(ids)
             await asyncio.gather(*(self._delete(job_id, counts) for job_id in gone))

@@ -14,6 +14,7 @@ from temporalio.client import (
     ScheduleAlreadyRunningError,
     ScheduleBackfill,
     ScheduleIntervalSpec,
+    ScheduleListActionStartWorkflow,
     ScheduleListDescription,
     ScheduleListSchedule,
     ScheduleOverlapPolicy,
@@ -27,7 +28,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from adapters.schedule_form import TASK_TIMEOUT, difference, schedule_of
 from adapters.settings import Settings
 from domain.errors import InvalidInput, NotFound
-from domain.ids import RECONCILE_JOBS
+from domain.ids import AUTOMATION, RECONCILE_JOBS
 from domain.jobs import SCHEDULE_PREFIX, Job, Timetable, schedule_id
 from domain.schedules import Change, DesiredSchedule, Policy, desired
 from domain.slots import Due, expected, next_due
@@ -46,6 +47,13 @@ class Listed:
     schedule_id: str
     job_id: UUID | None
     listing: ScheduleListDescription
+
+    @property
+    def ours(self) -> bool:
+        """Whether it starts what a job starts. A namespace may hold Schedules of others."""
+        schedule = self.listing.schedule
+        action = schedule.action if isinstance(schedule, ScheduleListSchedule) else None
+        return isinstance(action, ScheduleListActionStartWorkflow) and action.workflow == AUTOMATION
 
 
 @dataclass(frozen=True, slots=True)

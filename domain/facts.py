@@ -22,6 +22,7 @@ MAX_MESSAGE_ID = 200
 
 _SCOPE = re.compile(r"global|agent:[a-z0-9][a-z0-9_-]{0,62}")
 _SPACE = re.compile(r"\s+")
+_JOINT = re.compile(r"[\s_.:/\u2010-\u2015-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +211,10 @@ def _same(write: FactWrite, fact: Fact) -> bool:
 
 
 def key_digest(owner_id: UUID, scope: str, key: str) -> bytes:
-    """Stands for a key whose name must not be kept. Case and what joins words don't matter."""
-    plain = re.sub(r"[\W_]+", " ", unicodedata.normalize("NFKC", key)).strip().casefold()
+    """Stands for a key whose name must not be kept. Case and what joins words don't matter.
+
+    All else does: `c++` is not `c#`, and marks are letters in many scripts.
+    """
+    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", key).casefold())
+    plain = _JOINT.sub(" ", folded).strip() or folded
     return hashlib.sha256(f"{owner_id}:{scope}:{plain}".encode()).digest()

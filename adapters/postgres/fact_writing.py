@@ -186,6 +186,18 @@ async def refuse(
     await account(connection, owner_id, "fact_rejected", origin, detail)
 
 
+async def to_be_kept(connection: Connection, owner_id: UUID, write: FactWrite) -> bool:
+    """Whether a refused write may be kept as a candidate: what was purged must not come back as
+    one. Inside the key's lock."""
+    digest = key_digest(owner_id, write.scope, write.key)
+    purged_at = await connection.fetchval(_PURGED_AT, owner_id, write.scope, digest)
+    if purged_at is None:
+        return True
+    if not write.evidence:  # nothing says that it was said since
+        return False
+    return await when_stated(connection, owner_id, write.evidence) >= purged_at
+
+
 async def when_stated(
     connection: Connection, owner_id: UUID, evidence: Sequence[Evidence]
 ) -> datetime:
@@ -240,7 +252,9 @@ async def row_of(connection: Connection, owner_id: UUID, fact_id: UUID) -> Row |
 
 
 async def lock(connection: Connection, owner_id: UUID, scope: str, key: str) -> None:
-    await connection.execute(_LOCK, f"fact:{owner_id}:{scope}:{key}")
+    """Held to the end of the transaction, for the key however it is spelled: a purge waits for
+    writers of all its spellings, and they for it."""
+    await connection.execute(_LOCK, f"fact:{key_digest(owner_id, scope, key).hex()}")
 
 
 def _pairs(evidence: Sequence[Evidence]) -> tuple[list[UUID], list[str]]:

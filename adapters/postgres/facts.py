@@ -81,10 +81,15 @@ class FactStore(FactReader):
         source_run: UUID | None = None,
         threshold: float | None = None,
     ) -> Written:
-        """Keep what was proposed and is not believed as a candidate, and account for it."""
+        """Keep what was proposed and is not believed as a candidate, and account for it.
+
+        Of what was purged and not said again since, no more than the account is kept.
+        """
         write, origin = checked(write), Origin(_scoped(owner_id, write_key), source_run)
         async with self._pool.acquire() as connection, connection.transaction():
-            await writing.refuse(connection, owner_id, write, origin, reason, threshold)
+            await writing.lock(connection, owner_id, write.scope, write.key)
+            kept = await writing.to_be_kept(connection, owner_id, write)
+            await writing.refuse(connection, owner_id, write, origin, reason, threshold, kept=kept)
         return Written(Outcome.REJECTED, None, reason)
 
     @reconnecting

@@ -193,6 +193,45 @@ async def test_what_is_purged_is_gone_and_old_messages_do_not_bring_it_back(
     assert now.outcome is Outcome.WRITTEN
 
 
+@pytest.mark.parametrize("dated", [True, False])
+async def test_what_is_purged_does_not_come_back_as_a_candidate(
+    pool: Pool, owner: UUID, store: FactStore, dated: bool
+) -> None:
+    """An old window may be read again, by a model that is less sure this time."""
+    evidence = (await on(pool, owner, 0),)
+    secret = FactWrite("illness", "Has XYZZY.", evidence=evidence if dated else ())
+    done = await store.write(owner, replace(secret, evidence=evidence))
+    assert done.fact is not None
+    await FactPurge(pool).purge(owner, done.fact.id)
+    refused = await store.reject(owner, secret, Rejection.CONFIDENCE, write_key="again")
+    assert refused.outcome is Outcome.REJECTED
+    assert await store.candidates(owner) == ()
+    for row in await pool.fetch("SELECT a::text AS text FROM audit a"):
+        assert "illness" not in row["text"]
+    since = replace(secret, evidence=(await said(pool, owner),))
+    await store.reject(owner, since, Rejection.CONFIDENCE, write_key="since")
+    assert len(await store.candidates(owner)) == 1
+
+
+async def test_a_purge_takes_every_spelling_of_a_key_and_no_other_key(
+    pool: Pool, owner: UUID, store: FactStore
+) -> None:
+    spellings = ("home_city", "Home City", "home-city", "ｈome_city", "HOME.CITY")
+    others = ("home_city_2", "c++", "c#", "🐱", "🐶", "मीत", "माता")
+    for key in (*spellings, *others):
+        await store.write(owner, FactWrite(key, "XYZZY" if key in spellings else "Something."))
+    await store.reject(
+        owner, FactWrite("Home_City", "XYZZY"), Rejection.CONFIDENCE, write_key="low"
+    )
+    known = {fact.key: fact.id for fact in await store.list(owner)}
+    purged = await FactPurge(pool).purge(owner, known["home_city"])
+    assert (purged.versions, purged.candidates) == (len(spellings), 1)
+    for key in ("c++", "🐱", "मीत"):
+        assert (await FactPurge(pool).purge(owner, known[key])).versions == 1
+    left = {fact.key for fact in await store.list(owner)}
+    assert left == set(others) - {"c++", "🐱", "मीत"}
+
+
 async def test_only_its_owner_purges_a_fact(pool: Pool, owner: UUID, store: FactStore) -> None:
     done = await store.write(owner, RED)
     assert done.fact is not None

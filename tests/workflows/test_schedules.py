@@ -16,6 +16,8 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from temporalio.api.workflowservice.v1 import ListScheduleMatchingTimesRequest
 from temporalio.client import (
     Client,
+    Schedule,
+    ScheduleActionStartWorkflow,
     ScheduleBackfill,
     ScheduleIntervalSpec,
     ScheduleOverlapPolicy,
@@ -190,6 +192,22 @@ async def test_what_was_forced_apart_is_mended_at_once_and_reported(system: Syst
     assert not (await auto.schedules.describe(jobs[5].id)).paused
     with pytest.raises(NotFound):
         await auto.schedules.describe(stranger.id)
+
+
+async def test_schedules_of_others_are_left_alone(system: System) -> None:
+    auto = Automation(system)
+    await no_schedules(auto)
+    action = ScheduleActionStartWorkflow("SomebodyElses", id="else", task_queue="nobody")
+    interval = ScheduleIntervalSpec(every=timedelta(days=9))
+    theirs = Schedule(action=action, spec=ScheduleSpec(intervals=[interval]))
+    ids = [f"job:{uuid4()}", "job:cleanup"]
+    for id in ids:
+        await system.client.create_schedule(id, theirs)
+    await settled(auto, 2)
+    assert (await auto.reconciler.run()).deleted == 0
+    for id in ids:
+        await system.client.get_schedule_handle(id).describe()
+    await no_schedules(auto)
 
 
 async def test_one_unreadable_job_does_not_stop_the_others(system: System) -> None:
