@@ -89,7 +89,8 @@ class AutomationActivities:
             return Answer(None, outcome="skipped", reason="There is no such job.")
         slot = slot_of(job.timetable, firing.scheduled_at)
         holder = Holder(firing.workflow_id, firing.workflow_run_id, firing.scheduled_at)
-        claim = await self._slots.claim(job.id, slot, holder)
+        with translated():
+            claim = await self._slots.claim(job.id, slot, holder)
         if claim.refusal is not None:
             return Answer(None, slot, claim.refusal.value, claim.reason)
         try:

@@ -83,7 +83,11 @@ class ExtractionBuilder:
             return context
         cited = await self._references(bounds)
         return replace(
-            context, admitted=cited.admitted, references=cited.references, orders=cited.orders
+            context,
+            admitted=cited.admitted,
+            references=cited.references,
+            orders=cited.orders,
+            takeovers=cited.takeovers,
         )
 
     async def _references(self, bounds: Bounds) -> Cited:

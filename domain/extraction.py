@@ -11,7 +11,7 @@ from uuid import UUID
 from domain.facts import GLOBAL, Evidence
 from domain.ids import tool_call_id
 from domain.messages import Message, Role
-from domain.orders import is_nothing_but_orders
+from domain.orders import is_nothing_but_orders, takes_over
 from domain.tools import ToolCall
 
 WINDOW_FENCE = "window"
@@ -53,6 +53,7 @@ class Cited:
     references: Mapping[str, Evidence] = field(default_factory=dict[str, Evidence])
     admitted: frozenset[Evidence] = frozenset()
     orders: frozenset[Evidence] = frozenset()  # of the admitted: nothing but orders, no facts
+    takeovers: frozenset[Evidence] = frozenset()  # of these: nothing is forgotten on their word
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +117,7 @@ def cited(entries: Iterable[Entry]) -> Cited:
         references={entry.reference: entry.evidence for entry in entries},
         admitted=frozenset(entry.evidence for entry in users),
         orders=frozenset(e.evidence for e in users if is_nothing_but_orders(e.text)),
+        takeovers=frozenset(e.evidence for e in users if takes_over(e.text)),
     )
 
 

@@ -4,7 +4,6 @@ import re
 from collections.abc import Collection
 from dataclasses import replace
 from datetime import UTC, datetime
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from domain.cron import parse
 from domain.errors import InvalidInput
@@ -18,6 +17,7 @@ from domain.jobs import (
     Timetable,
 )
 from domain.text import clean
+from domain.zones import zone_of
 
 _CLOCK = re.compile(r"([01]\d|2[0-3]):[0-5]\d", re.ASCII)
 _LAST_YEAR = 2099  # that a calendar of the engine may name
@@ -60,7 +60,7 @@ def checked_config(config: JobConfig, tools: Collection[str] | None) -> JobConfi
 
 def checked_timetable(timetable: Timetable, *, now: datetime) -> Timetable:
     """Raises InvalidInput. Of a `once` job the time must lie ahead."""
-    zone = _zone(timetable.timezone)
+    zone = zone_of(timetable.timezone)
     if timetable.weekday is not None:
         if timetable.type is not ScheduleType.WEEKLY:
             raise InvalidInput("weekday", "Only a weekly job has a day of the week.")
@@ -80,14 +80,6 @@ def checked_timetable(timetable: Timetable, *, now: datetime) -> Timetable:
     if timetable.type is ScheduleType.WEEKLY and weekday is None:
         weekday = now.astimezone(zone).isoweekday()
     return Timetable(timetable.type, run_at, timetable.timezone, weekday)
-
-
-def _zone(name: str) -> ZoneInfo:
-    try:
-        return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        message = f"{name[:100]!r} is not a time zone of the IANA list."
-        raise InvalidInput("timezone", message) from error
 
 
 def _once(run_at: str, now: datetime) -> str:

@@ -62,13 +62,18 @@ def is_order(text: str) -> bool:
     return _ORDER.search(_plain(text)) is not None
 
 
+def takes_over(text: str) -> bool:
+    """Whether a text would make the assistant forget what it is: nothing in it is to be done."""
+    return _TAKES_OVER.search(_plain(text)) is not None
+
+
 def is_nothing_but_orders(text: str) -> bool:
     """Whether a message says nothing that a fact about the user could rest on.
 
     One sentence that would take the assistant over spoils all of it: what stands beside it is
     likely part of the attempt. An ordinary order ("answer as a pirate") spoils only itself.
     """
-    if _TAKES_OVER.search(_plain(text)):
+    if takes_over(text):
         return True
     sentences = [plain for each in _SENTENCE.split(text) if (plain := _plain(each).strip())]
     return bool(sentences) and all(_ORDER.search(sentence) for sentence in sentences)

@@ -8,8 +8,8 @@ from enum import StrEnum
 from uuid import UUID
 
 from adapters.postgres.jobs import JOB_COLUMNS, job_of, profile_document
-from adapters.postgres.pool import Pool, Row, reconnecting
-from domain.errors import InvalidInput, NotFound
+from adapters.postgres.pool import Connection, Pool, Row, reconnecting
+from domain.errors import ErrorCode, InvalidInput, NotFound, Transient
 from domain.jobs import Job, JobStatus, SlotStatus, slot_run_id
 from domain.slots import Slot, SlotWindow, next_due
 
@@ -44,6 +44,10 @@ WHERE job_id = $1 AND owner_id = $2 AND slot = ANY($3::text[]) AND status <> 'ru
 _LOCK_JOB = f"SELECT {JOB_COLUMNS} FROM automation_jobs j WHERE j.id = $1 FOR UPDATE"  # noqa: S608
 _HELD = """
 SELECT status, attempt, reopened, workflow_run_id FROM job_slots WHERE job_id = $1 AND slot = $2
+"""
+_OTHER = """
+SELECT slot FROM job_slots
+WHERE job_id = $1 AND status = 'running' AND slot <> $2 AND workflow_run_id <> $3 LIMIT 1
 """
 _CLAIM = """
 INSERT INTO job_slots AS s (job_id, slot, owner_id, scheduled_at, workflow_id, workflow_run_id,
@@ -143,7 +147,9 @@ class SlotStore:
     async def claim(self, job_id: UUID, slot: str, holder: Holder) -> Claim:
         """Take the slot for this firing, or say why not. Asked again by its holder: the same.
 
-        Raises NotFound for a job that never was.
+        Raises NotFound for a job that never was, and Transient while another firing holds another
+        slot of the job: both would read the same messages. A Schedule keeps them apart as long as
+        nobody deletes it in between.
         """
         async with self._pool.acquire() as connection, connection.transaction():
             row = await connection.fetchrow(_LOCK_JOB, job_id)
@@ -158,6 +164,7 @@ class SlotStore:
             if held is not None and not _free(held):
                 reason = f"Slot {slot} is taken: {held['status']}."
                 return Claim(job, 0, False, Refusal.DUPLICATE, reason)
+            await _alone(connection, job_id, slot, holder)
             attempt = await connection.fetchval(
                 _CLAIM,
                 job_id,
@@ -200,6 +207,12 @@ class SlotStore:
                 detail = {"job_id": str(job_id), "slot": slot, "failed": failed, "code": code}
                 await connection.execute(_ALERT, ended["owner_id"], key, json.dumps(detail))
             return failed
+
+
+async def _alone(connection: Connection, job_id: UUID, slot: str, holder: Holder) -> None:
+    other = await connection.fetchval(_OTHER, job_id, slot, holder.workflow_run_id)
+    if other is not None:
+        raise Transient(f"Slot {other} of the job is still running.", ErrorCode.OVERLOADED)
 
 
 def _free(held: Row) -> bool:

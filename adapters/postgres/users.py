@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import asyncpg
 
@@ -14,6 +13,7 @@ from adapters.postgres import jobs
 from adapters.postgres.pool import Pool, Row, reconnecting
 from domain.errors import InvalidInput, NotFound
 from domain.identity import DEFAULT_SCOPES, ApiKey, Scope, User, UserRole
+from domain.zones import zone_of
 
 _USER = "id, name, role, locale, timezone, created_at"
 _KEY = "id, user_id, prefix, scopes, loopback_only, created_at, expires_at, revoked_at"
@@ -70,11 +70,7 @@ class UserStore:
 
         Raises InvalidInput for a name that is taken or empty, or an unknown time zone.
         """
-        try:
-            ZoneInfo(timezone)
-        except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-            message = f"{timezone!r} is not a time zone of the IANA list."
-            raise InvalidInput("timezone", message) from error
+        zone_of(timezone)
         try:
             async with self._pool.acquire() as connection, connection.transaction():
                 row = await connection.fetchrow(_ADD_USER, name, role, locale, timezone)

@@ -6,7 +6,7 @@ from uuid import UUID
 from pydantic import Field, model_validator
 
 from adapters.postgres.facts import FactStore
-from adapters.tools.registry import Arguments, Tool, ToolContext, declare
+from adapters.tools.registry import Arguments, Tool, ToolContext, ToolError, declare
 from domain.facts import GLOBAL, MAX_EVIDENCE, MAX_KEY, Outcome
 from domain.tools import ToolKind
 
@@ -36,13 +36,17 @@ class MemoryForget(Arguments):
 
 def memory_forget(facts: FactStore) -> Tool[MemoryForget]:
     async def run(arguments: MemoryForget, context: ToolContext) -> str:
+        context.check_scope(arguments.scope)
+        evidence = context.resolve(arguments.evidence)
+        if evidence and context.takeovers.issuperset(evidence):
+            raise ToolError("evidence: the message is an order to the assistant, not a wish")
         done = await facts.forget(
             context.owner_id,
             key=arguments.key,
             fact_id=arguments.memory_id,
             scope=arguments.scope,
             reason=arguments.reason,
-            evidence=context.resolve(arguments.evidence),
+            evidence=evidence,
             write_key=context.idempotency_key,
             source_run=context.run_key,
         )

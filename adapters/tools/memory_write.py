@@ -61,6 +61,7 @@ class MemoryWrite(Arguments):
 
 def memory_write(facts: FactStore) -> Tool[MemoryWrite]:
     async def run(arguments: MemoryWrite, context: ToolContext) -> str:
+        context.check_scope(arguments.scope)
         evidence = await _evidence(facts, arguments.evidence, context)
         write = FactWrite(
             key=arguments.key,

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from adapters.postgres.pool import LOST
 from adapters.tools.output import bounded
 from domain.errors import ErrorCode, InvalidInput, NotFound, OutsideError, Transient
-from domain.facts import Evidence
+from domain.facts import GLOBAL, Evidence
 from domain.text import clean
 from domain.tools import (
     MAX_CALLS,
@@ -65,10 +65,12 @@ class ToolContext:
     source_message_ids: tuple[str, ...]  # evidence by default: the current user message
     workspace: Path  # the session's own folder; need not exist yet
     min_confidence: float = 0.0  # a fact that is less sure is not remembered
-    # Of a memory run: what facts may rest on, under which names, and what gives only orders.
+    # Of a memory run: what facts may rest on, under which names, what gives only orders, and what
+    # of that would take the assistant over.
     admitted: frozenset[Evidence] | None = None  # None: this session, message ids as they are
     references: Mapping[str, Evidence] = field(default_factory=dict[str, Evidence])
     orders: frozenset[Evidence] = frozenset()
+    takeovers: frozenset[Evidence] = frozenset()
 
     def resolve(self, named: Sequence[str]) -> tuple[Evidence, ...]:
         """The messages that a call names as evidence; in a conversation, if it names none, the
@@ -85,6 +87,11 @@ class ToolContext:
         if kept := tuple(each for each in resolved if each in self.admitted):
             return kept
         raise ToolError("evidence: no message of the user's in the window is named")
+
+    def check_scope(self, scope: str) -> None:
+        """A memory run is nobody's agent: it keeps what is known of the user. Raises ToolError."""
+        if self.admitted is not None and scope != GLOBAL:
+            raise ToolError(f"scope: a memory run works on {GLOBAL!r} facts only")
 
 
 A = TypeVar("A", bound=Arguments)

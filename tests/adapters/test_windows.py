@@ -4,10 +4,13 @@ import asyncio
 from datetime import UTC, datetime
 from uuid import UUID, uuid4
 
+import pytest
+
 from adapters.postgres.jobs import JobStore
 from adapters.postgres.pool import Pool
 from adapters.postgres.slots import Claim, Holder, Refusal, SlotStore
 from adapters.postgres.windows import Place, Window, WindowStore
+from domain.errors import Transient
 from domain.ids import session_key
 from domain.jobs import Job, JobStatus, Part, SlotStatus
 from domain.slots import Slot
@@ -51,6 +54,17 @@ async def test_of_twenty_claims_one_wins_and_its_holder_may_ask_again(pool: Pool
     [won] = [n for n, c in enumerate(claims) if c.refusal is None]
     assert {c.refusal for c in claims} == {None, Refusal.DUPLICATE}
     assert (await claim(pool, job, run=runs[won])).attempt == 1
+
+
+async def test_another_slot_of_a_job_waits_for_the_one_that_runs(pool: Pool) -> None:
+    """Both would read the same messages; their Schedule may have been deleted in between."""
+    job, slots = await a_job(pool), SlotStore(pool)
+    await claim(pool, job, run="a")
+    with pytest.raises(Transient, match=SLOT):
+        await claim(pool, job, slot="2027-03-15", run="b")
+    assert (await claim(pool, await a_job(pool), slot="2027-03-15")).attempt == 1  # of another job
+    await slots.finish(job.id, SLOT, "a", SlotStatus.COMPLETED)
+    assert (await claim(pool, job, slot="2027-03-15", run="b")).attempt == 1
 
 
 async def test_a_failed_or_reopened_slot_is_taken_as_a_new_attempt(pool: Pool) -> None:
