@@ -11,8 +11,9 @@ from pydantic import BaseModel
 
 from api.state import Services
 from domain import agui
+from domain.agui_reader import Numbered, Reader, concerns, ends, snapshot_through
 from domain.agui_shapes import Frame
-from domain.events import Recorded, RunFinished, split
+from domain.events import Recorded
 from domain.messages import Message
 from domain.runs import Run
 from domain.text import clean
@@ -42,7 +43,7 @@ _HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 _HELLO, _HEARTBEAT = b": varve\n\n", b": heartbeat\n\n"
 
 
-def emit(numbered: agui.Numbered) -> bytes:
+def emit(numbered: Numbered) -> bytes:
     """A frame as bytes, with its id. An unknown member or an empty delta never leaves."""
     frame = numbered.frame
     if frame.get("delta") == "":
@@ -88,13 +89,13 @@ def stream(
     and nothing else.
     """
     at = -1 if cursor is None else cursor
-    reader = agui.Reader(modern=modern, cursor=at, holds=tuple(holds))
+    reader = Reader(modern=modern, cursor=at, holds=tuple(holds))
     return StreamingResponse(
         _frames(services, run, reader), media_type="text/event-stream", headers=_HEADERS
     )
 
 
-async def _frames(services: Services, run: Run, reader: agui.Reader) -> AsyncGenerator[bytes]:
+async def _frames(services: Services, run: Run, reader: Reader) -> AsyncGenerator[bytes]:
     """Never raises: a stream that breaks says so, since one that just ends reads as success."""
     yield _HELLO
     cursor = reader.cursor if reader.cursor >= 0 else None
@@ -108,11 +109,11 @@ async def _frames(services: Services, run: Run, reader: agui.Reader) -> AsyncGen
                 reader, numbered = agui.encode(reader, item, conversation)
                 if numbered:
                     yield b"".join(emit(one) for one in numbered)
-                if isinstance(item.event, RunFinished):
+                if ends(reader, item):
                     return
     except Exception:
         _log.exception("stream_broke", run_key=str(run.key))
-    yield emit(agui.Numbered(None, _BROKEN))
+    yield emit(Numbered(None, _BROKEN))
 
 
 _BROKEN: Frame = {
@@ -123,11 +124,11 @@ _BROKEN: Frame = {
 
 
 async def _conversation(
-    services: Services, run: Run, reader: agui.Reader, item: Recorded
+    services: Services, run: Run, reader: Reader, item: Recorded
 ) -> Sequence[Message]:
     """What a snapshot of this event shows; nothing where the reader has the snapshot already."""
-    through = agui.snapshot_through(item.event)
-    if through is None or item.seq < split(reader.cursor)[0]:
+    through = snapshot_through(item.event)
+    if through is None or not concerns(reader, item):
         return ()
     return bounded(await services.messages.conversation(run.session_key, through))
 

@@ -11,7 +11,7 @@ from pydantic.alias_generators import to_camel
 from adapters.postgres.audit import AuditRow
 from adapters.postgres.messages import Session
 from adapters.postgres.rollouts import RolloutRow
-from domain import agui
+from domain.agui_reader import end_of
 from domain.events import RunStatus
 from domain.identity import Scope, UserRole
 from domain.ids import run_workflow_id
@@ -76,7 +76,7 @@ class RunView(View):
             limit=run.limit,
             error_code=run.error_code,
             error_message=run.error_message,
-            last_event_id=agui.end_of(run.last_seq),
+            last_event_id=end_of(run.last_seq),
             created_at=run.created_at,
             started_at=run.started_at,
             finished_at=run.finished_at,

@@ -8,17 +8,22 @@ silently and lets out only what lies behind the cursor.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import assert_never
 
 from domain import agui_shapes as shapes
+from domain.agui_reader import TERMINAL, Numbered, OpenTurn, Reader
 from domain.agui_shapes import Frame
 from domain.events import (
     MAX_TEXT,
     TEXT_START,
+    CheckpointChanged,
+    DurableEvent,
     Notice,
     Recorded,
     RunFinished,
+    RunPaused,
+    RunResumed,
     RunStarted,
     RunStatus,
     TextDelta,
@@ -39,107 +44,82 @@ Placed = list[tuple[int | None, Frame]]  # (place within the event, frame); None
 # Places. START, CONTENT and END of a message that was not streamed whole; calls follow.
 _START, _CONTENT, _END, _CALLS = range(4)
 _FRAMES_PER_CALL = 3
-_TERMINAL = TEXT_START - 1  # nothing of an event comes after it
-
-
-@dataclass(frozen=True, slots=True)
-class Numbered:
-    """A frame and its SSE id. No id: it concerns this reader's connection, not the run."""
-
-    id: int | None
-    frame: Frame
-
-
-@dataclass(frozen=True, slots=True)
-class OpenTurn:
-    """The model call in hand, as this reader holds it."""
-
-    seq: int  # of its TurnStarted
-    message_id: str
-    started: bool = False  # TEXT_MESSAGE_START is out
-    out: int = 0  # characters of its text that are out
-    gap: bool = False  # a piece was missing: the rest comes whole
-
-
-@dataclass(frozen=True, slots=True)
-class Reader:
-    """What one reader of a run has been told.
-
-    cursor: the last id it holds, frames up to it are not sent again (-1: nothing yet);
-    modern: it speaks protocol 1.0;
-    holds: ids of the messages on its screen, in their order, as far as it told them.
-    """
-
-    modern: bool = False
-    cursor: int = -1
-    holds: tuple[str, ...] = ()
-    thread_id: str = ""
-    run_id: str = ""
-    step: str | None = None
-    turn: OpenTurn | None = None
-    unanswered: tuple[str, ...] = ()  # tool calls without a result
-
-    @property
-    def text_open(self) -> bool:
-        return self.turn is not None and self.turn.started
-
-
-def end_of(seq: int) -> int:
-    """The id that says: everything of durable event `seq` is held, nothing of what follows."""
-    return position(seq, _TERMINAL)
-
-
-def snapshot_through(event: object) -> int | None:
-    """The session seq up to which `encode` wants the conversation for this event, if it does."""
-    match event:
-        case RunStarted():
-            return event.messages_through
-        case TurnStarted() if event.supersedes is not None:
-            return event.messages_through
-        case _:
-            return None
 
 
 def encode(
-    reader: Reader, item: Recorded, conversation: Sequence[Message] = ()
+    reader: Reader,
+    item: Recorded,
+    conversation: Sequence[Message] = (),
+    interrupts: Sequence[Frame] = (),
 ) -> tuple[Reader, list[Numbered]]:
     """The frames that `item` means to this reader, and what it holds afterwards.
 
-    conversation: the session's visible messages up to `snapshot_through(item.event)`.
+    conversation: the session's visible messages up to `snapshot_through(item.event)`;
+    interrupts: the questions of a RunPaused, as `agui_shapes.interrupt` has them. Neither is needed
+    for what does not `concern` the reader.
     """
     event = item.event
     if isinstance(event, TextDelta):
         reader, frames = _text_delta(reader, item.seq, event)
     else:
-        match event:
-            case RunStarted():
-                reader, placed = _run_started(reader, event, conversation)
-            case TurnStarted():
-                reader, placed = _turn_started(reader, item.seq, event, conversation)
-            case TurnCompleted():
-                reader, placed = _turn_completed(reader, event)
-            case ToolFinished():
-                reader, placed = _tool_finished(reader, event)
-            case Notice():
-                placed: Placed = [(0, shapes.custom(event.name, event.value))]
-            case RunFinished():
-                reader, placed = _run_finished(reader, event)
-            case _:
-                assert_never(event)
+        reader, placed = _durable(reader, item.seq, event, conversation, interrupts)
         frames = [
             Numbered(None if place is None else position(item.seq, place), frame)
             for place, frame in placed
         ]
+    if reader.at != reader.segment:
+        return reader, []
     for numbered in frames:
         numbered.frame["timestamp"] = item.at_ms
     return reader, [n for n in frames if n.id is None or n.id > reader.cursor]
 
 
+def _durable(
+    reader: Reader,
+    seq: int,
+    event: DurableEvent,
+    conversation: Sequence[Message],
+    interrupts: Sequence[Frame],
+) -> tuple[Reader, Placed]:
+    match event:
+        case RunStarted():
+            return _run_started(reader, event, conversation)
+        case TurnStarted():
+            return _turn_started(reader, seq, event, conversation)
+        case TurnCompleted():
+            return _turn_completed(reader, event)
+        case ToolFinished():
+            return _tool_finished(reader, event)
+        case Notice():
+            return reader, [(0, shapes.custom(event.name, event.value))]
+        case CheckpointChanged():
+            return reader, [(0, shapes.custom("varve.checkpoint", shapes.change(event)))]
+        case RunPaused():
+            return _run_paused(reader, event, conversation, interrupts)
+        case RunResumed():
+            return _run_resumed(reader, event, conversation)
+        case RunFinished():
+            return _run_finished(reader, event)
+        case _:
+            assert_never(event)
+
+
 def _run_started(
     reader: Reader, event: RunStarted, conversation: Sequence[Message]
 ) -> tuple[Reader, Placed]:
-    ids = {"threadId": event.thread_id, "runId": event.run_id}
-    truth = shapes.messages(conversation)
+    reader = replace(reader, thread_id=event.thread_id, run_id=event.run_id)
+    return reader, _beginning(reader, shapes.messages(conversation))
+
+
+def _run_resumed(
+    reader: Reader, event: RunResumed, conversation: Sequence[Message]
+) -> tuple[Reader, Placed]:
+    reader = replace(reader, run_id=event.run_id, at=event.number)
+    return reader, _beginning(reader, shapes.messages(conversation, pending=reader.unanswered))
+
+
+def _beginning(reader: Reader, truth: list[Frame]) -> Placed:
+    ids = {"threadId": reader.thread_id, "runId": reader.run_id}
     placed: Placed = [
         (0, {"type": "RUN_STARTED", **ids, "protocolVersion": PROTOCOL_VERSION}),
         (1, {"type": "STATE_SNAPSHOT", "snapshot": {}}),
@@ -147,7 +127,24 @@ def _run_started(
     if reader.cursor < 0 and (kept := _misplaced(reader.holds, truth)) is not None:
         placed.append((None, {"type": "MESSAGES_SNAPSHOT", "messages": kept}))
     placed.append((2, {"type": "MESSAGES_SNAPSHOT", "messages": truth}))
-    return replace(reader, thread_id=event.thread_id, run_id=event.run_id), placed
+    return placed
+
+
+def _run_paused(
+    reader: Reader,
+    event: RunPaused,
+    conversation: Sequence[Message],
+    interrupts: Sequence[Frame],
+) -> tuple[Reader, Placed]:
+    """The questions end this segment; the calls that wait for an answer stay without a result."""
+    truth = shapes.messages(conversation, pending=reader.unanswered)
+    outcome = {"type": "interrupt", "interrupts": list(interrupts)}
+    usage = _usage(event.usage - reader.spent)
+    return replace(reader, spent=event.usage), [
+        (0, {"type": "STATE_SNAPSHOT", "snapshot": {}}),
+        (1, {"type": "MESSAGES_SNAPSHOT", "messages": truth}),
+        (TERMINAL, {**_finished(reader), "outcome": outcome, **usage}),
+    ]
 
 
 def _misplaced(holds: Sequence[str], truth: list[Frame]) -> list[Frame] | None:
@@ -245,13 +242,12 @@ def _run_finished(reader: Reader, event: RunFinished) -> tuple[Reader, Placed]:
         placed.append((1, {"type": "STEP_FINISHED", "stepName": reader.step}))
     for place, call in enumerate(reader.unanswered, 2):
         placed.append((place, shapes.call_result(call, tool_message_id(call), shapes.NO_RESULT)))
-    placed.append((_TERMINAL, _terminal(reader, event)))
+    placed.append((TERMINAL, _terminal(reader, event)))
     return replace(reader, step=None, turn=None, unanswered=()), placed
 
 
 def _terminal(reader: Reader, event: RunFinished) -> Frame:
-    usage = {"usage": [shapes.usage(event.usage)]} if event.usage != Usage() else {}
-    finished = {"type": "RUN_FINISHED", "threadId": reader.thread_id, "runId": reader.run_id}
+    usage, finished = _usage(event.usage - reader.spent), _finished(reader)
     match event.status:
         case RunStatus.COMPLETED:
             result = {"result": {"limit": event.limit}} if event.limit else {}
@@ -268,3 +264,11 @@ def _terminal(reader: Reader, event: RunFinished) -> Frame:
                 "message": message,
                 "code": event.code or "internal",
             } | usage
+
+
+def _finished(reader: Reader) -> Frame:
+    return {"type": "RUN_FINISHED", "threadId": reader.thread_id, "runId": reader.run_id}
+
+
+def _usage(tokens: Usage) -> Frame:
+    return {"usage": [shapes.usage(tokens)]} if tokens != Usage() else {}

@@ -1,9 +1,12 @@
 """The shapes of AG-UI that we send: frames and messages, as the dictionaries that become JSON."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
+from domain.checkpoints import Action, ActionType, Checkpoint, Scenario
+from domain.events import CheckpointChanged
 from domain.ids import tool_message_id
 from domain.messages import Message, Role, Usage
 from domain.tools import ToolCall, ToolStatus
@@ -18,6 +21,72 @@ NO_RESULT = json.dumps(
 
 def custom(name: str, value: dict[str, Any]) -> Frame:
     return {"type": "CUSTOM", "name": name, "value": value}
+
+
+def change(event: CheckpointChanged) -> Frame:
+    """The value of CUSTOM varve.checkpoint."""
+    at = event.deadline_ms
+    value = {
+        "id": event.checkpoint_id,
+        "change": event.change.value,
+        "scenario": event.scenario.value,
+        "severity": event.severity.value,
+        "blocking": event.blocking,
+        "title": event.title,
+        "toolCallId": event.call_id,
+        "deadline": None if at is None else datetime.fromtimestamp(at / 1000, UTC).isoformat(),
+        "reminders": event.reminders,
+        "action": event.action,
+        "via": event.via,
+    }
+    return {name: member for name, member in value.items() if member is not None}
+
+
+def interrupt(checkpoint: Checkpoint) -> Frame:
+    """A question as an AG-UI interrupt. What it says never changes, answered or not.
+
+    No expiresAt: clients of the 0.0.59 generation would block a thread with an expired one for
+    ever. Deadlines are kept here, and told by varve.checkpoint.
+    """
+    return {
+        "id": str(checkpoint.id),
+        "reason": _reason(checkpoint),
+        **({"toolCallId": checkpoint.call_id} if checkpoint.call_id else {}),
+        "message": checkpoint.body,
+        "responseSchema": response_schema(checkpoint),
+        "metadata": {
+            "scenario": checkpoint.scenario.value,
+            "severity": checkpoint.severity.value,
+            "title": checkpoint.title,
+            "actions": [_action(action) for action in checkpoint.actions],
+        },
+    }
+
+
+def _reason(checkpoint: Checkpoint) -> str:
+    if checkpoint.scenario is Scenario.HIGH_RISK:
+        return "tool_call"
+    texts = any(action.type is ActionType.TEXT_INPUT for action in checkpoint.actions)
+    return "input_required" if texts else "confirmation"
+
+
+def response_schema(checkpoint: Checkpoint) -> Frame:
+    """The `payload` of an answer: for a tool call as AG-UI clients send it, else by action."""
+    if checkpoint.scenario is Scenario.HIGH_RISK:
+        members: Frame = {
+            "approved": {"type": "boolean"},
+            "reason": {"type": "string", "description": "Why not; the model reads it"},
+            "editedArgs": {"type": "object", "description": "Instead of the call's arguments"},
+            "forSession": {"type": "boolean", "description": "Don't ask again for the same call"},
+        }
+        return {"type": "object", "properties": members, "required": ["approved"]}
+    ids = [action.id for action in checkpoint.actions]
+    members = {"action": {"type": "string", "enum": ids}, "input": {"type": "string"}}
+    return {"type": "object", "properties": members, "required": ["action"]}
+
+
+def _action(action: Action) -> Frame:
+    return {"id": action.id, "label": action.label, "type": action.type.value}
 
 
 def usage(tokens: Usage) -> Frame:
@@ -56,10 +125,13 @@ def call_result(call_id: str, message_id: str, content: str) -> Frame:
     return {"type": "TOOL_CALL_RESULT", **ids, "content": content, "role": "tool"}
 
 
-def messages(conversation: Sequence[Message], *, settled: bool = True) -> list[Frame]:
+def messages(
+    conversation: Sequence[Message], *, settled: bool = True, pending: Collection[str] = ()
+) -> list[Frame]:
     """A conversation in AG-UI shape, under the ids that the client knows.
 
-    settled: no run is at work on it, so a call without a result will never have one, and says so.
+    settled: no run is at work on it, so a call without a result will never have one, and says so;
+    pending: calls that will have one nevertheless.
     """
     answered = {message.tool_call_id for message in conversation}
     shaped: list[Frame] = []
@@ -68,7 +140,8 @@ def messages(conversation: Sequence[Message], *, settled: bool = True) -> list[F
             continue  # its turn had no frame either
         shaped.append(_message(message))
         if settled:
-            shaped += [_no_result(call) for call in message.tool_calls if call.id not in answered]
+            lost = (c for c in message.tool_calls if c.id not in answered and c.id not in pending)
+            shaped += [_no_result(call) for call in lost]
     return shaped
 
 

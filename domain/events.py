@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Literal
 
+from domain.checkpoints import Change, Scenario, Severity, Via
 from domain.messages import Usage
 from domain.tools import ToolCall, ToolStatus
 
@@ -43,6 +44,7 @@ def split(value: int) -> tuple[int, int]:
 class RunStatus(StrEnum):
     ACCEPTED = "accepted"  # the row is written, the workflow not yet seen
     RUNNING = "running"
+    WAITING = "waiting"  # running, and at a standstill until a person answers
     COMPLETED = "completed"
     FAILED = "failed"
     INTERRUPTED = "interrupted"
@@ -121,6 +123,46 @@ class Notice:
 
 
 @dataclass(frozen=True, slots=True)
+class CheckpointChanged:
+    """A question was put, answered, … to a person. What it says is in its row: no text is here."""
+
+    checkpoint_id: str
+    change: Change
+    scenario: Scenario
+    severity: Severity
+    blocking: bool
+    title: str
+    call_id: str | None = None
+    deadline_ms: int | None = None  # Unix time in milliseconds
+    reminders: int = 0  # that were sent
+    action: str | None = None  # once it is answered, and what holds when it expired
+    via: Via | None = None
+    kind: Literal["checkpoint"] = "checkpoint"
+
+
+@dataclass(frozen=True, slots=True)
+class RunPaused:
+    """The run waits for people and nothing else: its segment ends. `usage`: of the run so far;
+    `checkpoint_ids`: the open questions, in the order in which they were put."""
+
+    checkpoint_ids: tuple[str, ...]
+    messages_through: int
+    usage: Usage
+    kind: Literal["run_paused"] = "run_paused"
+
+
+@dataclass(frozen=True, slots=True)
+class RunResumed:
+    """Somebody answered, and the run goes on as segment `number`, which a client knows as
+    `run_id`."""
+
+    run_id: str
+    number: int  # 1, 2, …
+    messages_through: int
+    kind: Literal["run_resumed"] = "run_resumed"
+
+
+@dataclass(frozen=True, slots=True)
 class RunFinished:
     """The one terminal event. `limit`: which limit cut it short, if one did."""
 
@@ -132,7 +174,17 @@ class RunFinished:
     kind: Literal["run_finished"] = "run_finished"
 
 
-DurableEvent = RunStarted | TurnStarted | TurnCompleted | ToolFinished | Notice | RunFinished
+DurableEvent = (
+    RunStarted
+    | TurnStarted
+    | TurnCompleted
+    | ToolFinished
+    | Notice
+    | CheckpointChanged
+    | RunPaused
+    | RunResumed
+    | RunFinished
+)
 RunEvent = DurableEvent | TextDelta
 
 

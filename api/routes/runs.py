@@ -23,7 +23,7 @@ from api.run_input import RunInput, check_profile, new_run
 from api.starting import start
 from api.state import Of, Services
 from api.views import InterruptView, Page, RunView
-from domain import agui
+from domain.agui_reader import end_of
 from domain.events import RunStatus, split
 from domain.ids import run_workflow_id
 from domain.messages import Origin
@@ -124,7 +124,7 @@ async def follow_run(
 ) -> Response:
     run = await services.runs.get(who.id, run_id)
     after = _cursor(last_event_id or cursor, run)
-    if run.status.ended and after is not None and after >= agui.end_of(run.last_seq):
+    if run.status.ended and after is not None and after >= end_of(run.last_seq):
         return Response(status_code=204)
     spoken = protocol_version or run.request.protocol
     return sse.stream(services, run, modern=spoken is not None, cursor=after)

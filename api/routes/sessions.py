@@ -13,7 +13,8 @@ from api.paging import Cursor, Limit
 from api.problems import documented
 from api.state import Of, Services
 from api.views import HistoryView, Page, SessionView
-from domain import agui, agui_shapes
+from domain import agui_shapes
+from domain.agui_reader import end_of
 from domain.identity import Caller, Scope
 from domain.messages import Message
 from domain.profiles import SessionType
@@ -63,7 +64,7 @@ async def get_history(
         state={},
         pending_interrupts=[],
         active_run_id=run.run_id if run is not None and active else None,
-        last_event_id=agui.end_of(run.last_seq) if run is not None else None,
+        last_event_id=end_of(run.last_seq) if run is not None else None,
     )
 
 

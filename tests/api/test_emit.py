@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from api.sse import bounded, emit
-from domain.agui import Numbered
+from domain.agui_reader import Numbered
 from domain.agui_shapes import Frame
 from domain.messages import Message, Role
 

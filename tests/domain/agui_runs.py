@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from domain import agui
+from domain.agui_reader import Numbered, Reader, snapshot_through
 from domain.agui_shapes import Frame
 from domain.events import (
     DurableEvent,
@@ -53,14 +54,14 @@ class MadeRun:
                 out = end
 
     def through(self, event: object) -> Sequence[Message]:
-        last = agui.snapshot_through(event)
+        last = snapshot_through(event)
         return self.conversation[:last] if last is not None else ()
 
     def frames(
         self, *, cursor: int = -1, lost: frozenset[int] = frozenset(), modern: bool = True
-    ) -> list[agui.Numbered]:
+    ) -> list[Numbered]:
         """What a reader with this cursor gets when the deltas at `lost` never reach it."""
-        reader, out = agui.Reader(modern=modern, cursor=cursor), list[agui.Numbered]()
+        reader, out = Reader(modern=modern, cursor=cursor), list[Numbered]()
         for place, item in enumerate(self.items):
             delta = isinstance(item.event, TextDelta)
             if delta and (place in lost or item.position <= cursor):
@@ -175,7 +176,7 @@ class Client:
         return self.messages.setdefault(id, {"id": id, "role": role, "content": ""})
 
 
-def client_of(numbered: Iterable[agui.Numbered]) -> Client:
+def client_of(numbered: Iterable[Numbered]) -> Client:
     client = Client()
     for one in numbered:
         client.apply(one.frame)

@@ -3,6 +3,7 @@
 from typing import Any
 
 from domain import agui
+from domain.agui_reader import Numbered, Reader
 from domain.agui_shapes import NO_RESULT, messages
 from domain.events import (
     SPAN,
@@ -38,7 +39,7 @@ def speaking(text: str, *, streamed: int | None = None) -> MadeRun:
     return run
 
 
-def types(numbered: list[agui.Numbered]) -> list[str]:
+def types(numbered: list[Numbered]) -> list[str]:
     return [one.frame["type"] for one in numbered]
 
 
@@ -232,9 +233,7 @@ def opened(holds: tuple[str, ...]) -> list[tuple[int | None, list[str]]]:
     run = started()
     run.conversation = [Message(id, Role.USER, id) for id in ("a", "b", "c", "d")]
     event = RunStarted("thread", "run", 4)
-    _, frames = agui.encode(
-        agui.Reader(holds=holds), Recorded(SPAN, 1_000, event), run.through(event)
-    )
+    _, frames = agui.encode(Reader(holds=holds), Recorded(SPAN, 1_000, event), run.through(event))
     return [
         (one.id, [message["id"] for message in one.frame["messages"]])
         for one in frames
