@@ -13,6 +13,7 @@ from temporalio.common import (
 
 from domain.attributes import COST_MICRO_USD, Keyword
 from domain.automation import JobRun
+from domain.events import RunStatus
 from domain.runs import Ended, Run, RunPlan
 
 _MAX_BYTES = 2048  # of a value, as the JSON that the engine is sent
@@ -56,6 +57,12 @@ def at_end(ended: Ended, plan: RunPlan | None) -> list[SearchAttributeUpdate[Any
             SearchAttributeKey.for_keyword(Keyword.EXECUTOR).value_set(plan.executor),
         ]
     return updates
+
+
+def at_standstill(still: bool) -> list[SearchAttributeUpdate[Any]]:
+    """Whether a run waits for people, and for nothing else."""
+    status = RunStatus.WAITING if still else RunStatus.RUNNING
+    return [SearchAttributeKey.for_keyword(Keyword.RUN_STATUS).value_set(status)]
 
 
 def outcome_of_job(outcome: str) -> list[SearchAttributeUpdate[Any]]:

@@ -22,7 +22,7 @@ from domain.ports import Model
 from domain.prices import PriceTable, cost_micro_usd
 from domain.runs import CallRef, Ended, TurnResult
 from domain.text import clean
-from domain.tools import MAX_CALLS, Denier, ToolCall, authorize
+from domain.tools import ALL, MAX_CALLS, Denier, ToolCall, authorize
 
 _log = structlog.get_logger(__name__)
 
@@ -202,7 +202,14 @@ def _reference(bounds: Bounds, place: int, call: ToolCall) -> CallRef:
         parallel_safe=spec is None or spec.parallel_safe,
         idempotent=spec is None or spec.idempotent,
         timeout_s=spec.timeout_s if spec is not None else 10.0,
+        review=spec is not None and (spec.asks or _listed(spec.name, bounds)),
     )
+
+
+def _listed(name: str, bounds: Bounds) -> bool:
+    """Whether the profile wants each call of this tool approved."""
+    listed = bounds.profile.require_approval
+    return name in listed or ALL in listed
 
 
 class Spoken:

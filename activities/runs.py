@@ -18,7 +18,7 @@ from adapters.profiles import ProfileCatalog
 from adapters.prompts import PROMPTS
 from adapters.settings import Settings
 from adapters.stream import EventStream
-from adapters.tools.registry import failed
+from adapters.tools.refusals import failed
 from domain.errors import InvalidInput, NotFound
 from domain.events import Notice, Recorded, RunStatus
 from domain.profiles import Profile, choose_profile
@@ -90,6 +90,7 @@ class RunActivities:
             model_queue=settings.model_queue,
             tool_queue=settings.tool_queue,
             placement=settings.placement,
+            manners=settings.manners,
         )
 
     async def _profile(self, run: RunContext) -> Profile:

@@ -1,8 +1,9 @@
 """Tool calls: authorized, run, recorded. A refusal is a result too."""
 
 import hashlib
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
@@ -13,10 +14,16 @@ from activities.errors import translated
 from activities.extraction import ExtractionBuilder
 from activities.model import heartbeats
 from adapters import tokens
+from adapters.postgres.checkpoints import AboutCall, CheckpointStore
 from adapters.postgres.messages import MessageStore
 from adapters.postgres.turns import TurnStore
 from adapters.stream import EventStream
-from adapters.tools.registry import Registry, denied, failed, missing
+from adapters.tools.arguments import parsed
+from adapters.tools.refusals import denied, failed, missing, refused
+from adapters.tools.registry import Registry
+from domain.answers import answer_result
+from domain.approvals import REFUSED_BEFORE, YES, why_not
+from domain.checkpoints import APPROVE_SESSION, EDIT, State
 from domain.errors import NotFound
 from domain.tools import Denier, ToolCall, ToolResult, ToolStatus, authorize
 
@@ -50,6 +57,7 @@ class ToolActivities:
         messages: MessageStore,
         context: ContextBuilder,
         extraction: ExtractionBuilder,
+        checkpoints: CheckpointStore,
         stream: EventStream,
     ) -> None:
         self._registry = registry
@@ -57,6 +65,7 @@ class ToolActivities:
         self._messages = messages
         self._context = context
         self._extraction = extraction
+        self._checkpoints = checkpoints
         self._stream = stream
 
     @activity.defn(name="tools.call")
@@ -71,11 +80,51 @@ class ToolActivities:
             call = await self._find(bounds, input.message_id, input.call_id)
             where = self._context.tool_context(bounds, call)
             where = await self._extraction.bind(bounds, where)
+            approved = await self._approved(bounds, call)
+            if approved is None:
+                reason = why_not(await self._checkpoints.of_call(bounds.run.key, call.id))
+                return await self._finish(bounds, call, refused(call, reason), Denier.PERSON)
             async with heartbeats():
-                result = await self._registry.dispatch(call, bounds.lists, where)
-            refused = result.status is ToolStatus.DENIED
-            by = authorize(call.name, bounds.specs, bounds.lists) if refused else None
+                result = await self._registry.dispatch(approved, bounds.lists, where)
+            turned_down = result.status is ToolStatus.DENIED
+            by = authorize(call.name, bounds.specs, bounds.lists) if turned_down else None
             return await self._finish(bounds, call, result, by)
+
+    async def _approved(self, bounds: Bounds, call: ToolCall) -> ToolCall | None:
+        """The call as people let it run; None if they have to and have not.
+
+        Asked where the tool runs, whatever the run's workflow believes.
+        """
+        spec, listed = bounds.specs.get(call.name), bounds.profile.require_approval
+        always = self._registry.asks_always(call.name, listed)
+        if spec is None or not (spec.asks or always):
+            return call
+        asked = await self._checkpoints.of_call(bounds.run.key, call.id)
+        if asked is not None:
+            if asked.state is not State.ANSWERED or asked.action not in YES:
+                return None
+            if asked.action == EDIT:
+                return replace(call, arguments=json.dumps(asked.input, ensure_ascii=False))
+            return call
+        if not always:
+            return call
+        about = AboutCall(call.id, call.name, parsed(call))
+        granted = await self._checkpoints.decided(bounds.run.key, about) == APPROVE_SESSION
+        return call if granted else None
+
+    @activity.defn(name="tools.answered")
+    async def answered(self, input: ToolCallInput) -> int:
+        """Give a call that was a question to people what came of it."""
+        with translated():
+            bounds = await self._context.bounds(input.run_key)
+            call = await self._find(bounds, input.message_id, input.call_id)
+            asked = await self._checkpoints.of_call(bounds.run.key, call.id)
+            if asked is None or asked.state.pending:
+                raise NotFound(f"Call {call.id} has no answer.")
+            content = json.dumps(answer_result(asked), ensure_ascii=False)
+            return await self._finish(
+                bounds, call, ToolResult(call.id, call.name, ToolStatus.OK, content)
+            )
 
     @activity.defn(name="tools.refuse")
     async def refuse(self, input: ToolCallInput) -> int:
@@ -86,9 +135,13 @@ class ToolActivities:
             # What the turn refused stays refused, whatever this process would say.
             by = input.refused_by or authorize(call.name, bounds.specs, bounds.lists)
             by = by or Denier.SYSTEM
-            unknown = call.name not in bounds.specs
-            result = missing(call) if unknown else denied(call, by)
-            return await self._finish(bounds, call, result, by)
+            return await self._finish(bounds, call, await self._refusal(bounds, call, by), by)
+
+    async def _refusal(self, bounds: Bounds, call: ToolCall, by: Denier) -> ToolResult:
+        if by is Denier.PERSON:
+            asked = await self._checkpoints.of_call(bounds.run.key, call.id)
+            return refused(call, REFUSED_BEFORE if asked is None else why_not(asked))
+        return missing(call) if call.name not in bounds.specs else denied(call, by)
 
     @activity.defn(name="tools.fail")
     async def fail(self, input: ToolFailureInput) -> int:

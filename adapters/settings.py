@@ -8,6 +8,8 @@ from typing import Literal
 from pydantic import Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from adapters.asking import Asking
+from domain.desk import Manners
 from domain.runs import Placement
 from domain.tools import ToolList
 
@@ -89,6 +91,9 @@ class Settings(BaseSettings):
     job_reconcile_s: float = Field(
         300.0, ge=10, description="Pause between two comparisons of jobs with their Schedules"
     )
+    checkpoints: Asking | None = Field(
+        None, description="How people are asked, as JSON: seconds per scenario, and the rate"
+    )
     metrics_address: str | None = Field(
         None, description="host:port at which the worker serves its SDK metrics for Prometheus"
     )
@@ -105,6 +110,11 @@ class Settings(BaseSettings):
                 "VARVE_EMBEDDINGS_MODEL"
             )
         return self
+
+    @property
+    def manners(self) -> Manners:
+        """How runs ask people."""
+        return (self.checkpoints or Asking()).manners()
 
     @property
     def system_tools(self) -> ToolList:

@@ -1,5 +1,7 @@
 """Checkpoints: questions to people and notices, when they are put, and what silence means. Pure."""
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -176,3 +178,67 @@ class Change(StrEnum):
     EXPIRED = "expired"
     CANCELLED = "cancelled"
     NOTED = "noted"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer on its way to the run. Either its text is with it (a signal), or it was written
+    down first and `answer_id` names it, so that the engine never sees what it says."""
+
+    checkpoint_id: str
+    action: str
+    answer_id: UUID | None = None
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerInput:
+    """Answers that count together or not at all. `segment`: the id under which an AG-UI client
+    wants the run to go on, `segment_digest`: of that request, in hexadecimal."""
+
+    answers: tuple[Answer, ...]
+    via: Via
+    by: UUID | None = None
+    segment: str | None = None
+    segment_digest: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerResult:
+    """`run_id`: of the segment in which the run goes on; None: it had not come to a standstill."""
+
+    run_id: str | None
+
+
+class Refused(StrEnum):
+    """Why an answer does not count: the `type` of the error that an update of a run ends with."""
+
+    UNKNOWN = "checkpoint-unknown"
+    ANSWERED = "checkpoint-answered"
+    EXPIRED = "checkpoint-expired"
+    ACTION = "checkpoint-action"
+    TWICE = "checkpoint-twice"
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """`checkpoint_id`: the first that can't be answered; the rest: how it was."""
+
+    type: Refused
+    checkpoint_id: str
+    action: str | None = None
+    by: UUID | None = None
+    via: Via | None = None
+    at: datetime | None = None
+
+
+def canonical(arguments: Mapping[str, Any]) -> bytes:
+    """Arguments in one form, whatever the model's spacing and order."""
+    return json.dumps(
+        arguments, ensure_ascii=True, sort_keys=True, separators=(",", ":"), allow_nan=False
+    ).encode()
+
+
+def arguments_digest(arguments: Mapping[str, Any]) -> bytes:
+    """What an approval is bound to."""
+    return hashlib.sha256(canonical(arguments)).digest()

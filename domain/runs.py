@@ -1,11 +1,12 @@
 """A run: one workflow execution answering one request. What crosses Temporal is here: ids only."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from uuid import UUID
 
+from domain.desk import Manners
 from domain.errors import ErrorCode
 from domain.events import RunStatus
 from domain.jobs import Part
@@ -35,6 +36,8 @@ class AgentRunInput:
     tool_tokens: int = 0  # size of all tool results so far
     message_id: str | None = None  # the last message of the model
     over_cost: bool = False  # its max_cost_usd is spent
+    waited_s: float = 0.0  # for people; not part of its time
+    put: tuple[datetime, ...] = ()  # when people were asked lately
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +91,7 @@ class Run:
     created_at: datetime
     started_at: datetime | None
     finished_at: datetime | None
+    segment: int = 0  # the number of its latest
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,11 +118,13 @@ class RunPlan:
     model_queue: str | None  # None: the workflow's own queue
     tool_queue: str | None
     placement: Placement
+    manners: Manners = field(default_factory=Manners)
 
 
 @dataclass(frozen=True, slots=True)
 class CallRef:
-    """A tool call of a turn, by reference; its arguments stay in the message row."""
+    """A tool call of a turn, by reference; its arguments stay in the message row. `review`: a
+    person may have to be asked first."""
 
     call_id: str
     name: str
@@ -127,6 +133,7 @@ class CallRef:
     parallel_safe: bool
     idempotent: bool
     timeout_s: float
+    review: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,12 +25,13 @@ class ToolStatus(StrEnum):
 
 
 class Denier(StrEnum):
-    """Which of the three lists refused a call, or that the turn had too many."""
+    """Which of the three lists refused a call, or that the turn had too many, or a person."""
 
     DECLARED = "declared"
     PROFILE = "profile"
     SYSTEM = "system"
     LIMIT = "limit"
+    PERSON = "person"
 
 
 MAX_CALLS = 128
@@ -59,6 +60,7 @@ class ToolSpec:
     quick: bool = False  # only touches our own database, in milliseconds
     result_tokens: int = 8_000
     timeout_s: float = 30.0
+    asks: bool = False  # a person may be asked before it runs, or instead of running it
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.worker import Worker
 
 from activities.automation import AutomationActivities
+from activities.checkpoints import CheckpointActivities
 from activities.context import ContextBuilder
 from activities.extraction import ExtractionBuilder
 from activities.jobs import JobReconciler
@@ -29,6 +30,8 @@ from adapters import logs, settings
 from adapters.embeddings import open_embedder
 from adapters.llm.openai import OpenAIModel, build_client
 from adapters.postgres.audit import AuditStore
+from adapters.postgres.checkpoint_changes import CheckpointChanges
+from adapters.postgres.checkpoints import CheckpointStore
 from adapters.postgres.facts import FactStore
 from adapters.postgres.frozen import FrozenStore
 from adapters.postgres.job_sweep import JobSweepStore
@@ -86,6 +89,7 @@ class Parts:
     runs: RunActivities
     model: ModelActivities
     tools: ToolActivities
+    checkpoints: CheckpointActivities
     reconcile: ReconcileActivities
     facts: FactActivities
     automation: AutomationActivities
@@ -114,6 +118,7 @@ def assemble(
             recall=recall, messages=messages, notices=NoticeStore(pool), stream=stream
         ),
     )
+    checkpoints = CheckpointStore(pool)
     extraction = ExtractionBuilder(store=ReadingStore(pool), settings=settings)
     runs, slots, catalog = RunStore(pool), SlotStore(pool), ProfileCatalog(settings.profiles_dir)
     return Parts(
@@ -142,6 +147,15 @@ def assemble(
             messages=messages,
             context=context,
             extraction=extraction,
+            checkpoints=checkpoints,
+            stream=stream,
+        ),
+        checkpoints=CheckpointActivities(
+            checkpoints=checkpoints,
+            changes=CheckpointChanges(pool),
+            messages=messages,
+            registry=registry,
+            context=context,
             stream=stream,
         ),
         reconcile=ReconcileActivities(
@@ -183,6 +197,9 @@ def build(
     quick = [
         *(parts.runs.begin, parts.runs.finish, parts.runs.notice, parts.reconcile.sweep),
         *(parts.tools.refuse, parts.tools.fail, parts.facts.index, parts.jobs.reconcile),
+        *(parts.tools.answered, parts.checkpoints.review, parts.checkpoints.put),
+        *(parts.checkpoints.remind, parts.checkpoints.expire, parts.checkpoints.answer),
+        parts.checkpoints.pause,
         *(parts.automation.claim, parts.automation.next_run, parts.automation.await_run),
         *(parts.automation.close, parts.automation.end),
     ]

@@ -1,11 +1,12 @@
 """One agent run: think, act, repeat, until the model has nothing left to call."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from temporalio import workflow
-from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
+from temporalio.exceptions import ActivityError, ApplicationError
 
 with workflow.unsafe.imports_passed_through():
     from activities import attributes
@@ -17,18 +18,21 @@ with workflow.unsafe.imports_passed_through():
         AgentRunResult,
         Ended,
         Ending,
+        Placement,
         RunPlan,
         TurnResult,
         limit_reached,
         may_repair,
-        waves,
     )
     from workflows import steps
+    from workflows.asking import Asking
+    from workflows.calls import carry_out
+    from workflows.desk import Desk
     from workflows.steps import Steps
 
 
 @workflow.defn(name=AGENT_RUN)
-class AgentRunWorkflow:
+class AgentRunWorkflow(Asking):
     """Everything a run says and does is in PostgreSQL; what crosses here is ids and verdicts."""
 
     @workflow.init
@@ -37,6 +41,7 @@ class AgentRunWorkflow:
         self._plan: RunPlan | None = None
         self._interrupted: str | None = None
         self._ended: Ended | None = None  # once the last turn has ended the run
+        self._desk = Desk(input.run_key, self._quick, _standing, input.put, input.waited_s)
 
     @workflow.run
     async def run(self, input: AgentRunInput) -> AgentRunResult:
@@ -88,15 +93,16 @@ class AgentRunWorkflow:
                 raise
             return Ending(RunStatus.INTERRUPTED, "cancelled", self._interrupted)
         except (ActivityError, ApplicationError) as error:
-            if self._interrupted is not None and is_cancelled_exception(error):
+            if self._interrupted is not None:  # also if its worker died and nobody saw the cancel
                 return Ending(RunStatus.INTERRUPTED, "cancelled", self._interrupted)
-            return steps.ending_of(error, self._plan)
+            return steps.ending_of(error, self._plan, self._desk.waited)
 
     async def _converse(self) -> Ending:
         self._plan = plan = await steps.begin(self._state.run_key)
         if plan is None:
             return Ending(RunStatus.FAILED, "ended", "The run had ended before it began.")
-        step = Steps(self._state.run_key, plan)
+        self._desk.manners = plan.manners
+        step = Steps(self._state.run_key, plan, self._desk)
         if step.extracts():
             return await self._extract(step)
         while True:
@@ -106,7 +112,8 @@ class AgentRunWorkflow:
                 return Ending(RunStatus.COMPLETED, limit=limit)
             await self._act(step, reply)
             if workflow.info().is_continue_as_new_suggested():
-                workflow.continue_as_new(self._state)
+                waited, put = self._desk.waited.total_seconds(), self._desk.put
+                workflow.continue_as_new(replace(self._state, waited_s=waited, put=put))
 
     async def _extract(self, step: Steps) -> Ending:
         """One answer, a list of operations, asked for once more if it is none; then do those."""
@@ -136,14 +143,19 @@ class AgentRunWorkflow:
         return reply
 
     async def _act(self, step: Steps, reply: TurnResult) -> None:
-        """Run the calls side by side where they may, at most eight at once."""
-        for wave in waves(reply.calls):
-            sizes = await asyncio.gather(*(step.tool_call(reply.message_id, c) for c in wave))
-            tokens = self._state.tool_tokens + sum(sizes)
-            self._state = replace(self._state, tool_tokens=tokens)
+        tokens = self._state.tool_tokens + await carry_out(step, reply)
+        self._state = replace(self._state, tool_tokens=tokens)
 
     async def _finish(self, ending: Ending) -> Ended:
         """Record the end, unless the last turn did."""
         ended = self._ended or await steps.finish(self._state.run_key, self._plan, ending)
         workflow.upsert_search_attributes(attributes.at_end(ended, self._plan))
         return ended
+
+    async def _quick(self, method: Callable[..., Any], input: Any, summary: str) -> Any:
+        placement = self._plan.placement if self._plan else Placement.LEAN
+        return await steps.quick_step(placement, method, input, summary)
+
+
+def _standing(still: bool) -> None:
+    workflow.upsert_search_attributes(attributes.at_standstill(still))

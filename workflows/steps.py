@@ -1,18 +1,25 @@
 """The steps of a run: each one activity, with its options. In which order is agent_run.py's."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 from temporalio import workflow
-from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
+from temporalio.exceptions import (
+    ActivityError,
+    ApplicationError,
+    TimeoutError,
+    is_cancelled_exception,
+)
 
 with workflow.unsafe.imports_passed_through():
+    from activities.checkpoints import CheckpointActivities, ReviewInput
     from activities.model import ModelActivities, ModelTurnInput
     from activities.runs import BeginInput, FinishInput, NoticeInput, RunActivities
     from activities.tools import ToolActivities, ToolCallInput, ToolFailureInput
+    from domain.desk import Reviewed
     from domain.errors import ErrorCode
     from domain.events import Notice
     from domain.profiles import Executor
@@ -25,6 +32,8 @@ with workflow.unsafe.imports_passed_through():
         TurnResult,
         ending_of_failure,
     )
+    from domain.tools import Denier
+    from workflows.desk import Desk
     from workflows.options import model_call, quick, quick_local, tool_call
 
 MEMORY_EXECUTOR = "memory-executor"
@@ -32,7 +41,7 @@ MEMORY_EXECUTOR = "memory-executor"
 
 async def begin(run_key: UUID) -> RunPlan | None:
     """Resolve and freeze the profile; None if the run has ended before it began."""
-    return await _quick(
+    return await quick_step(
         Placement.LEAN, RunActivities.begin, BeginInput(run_key), "resolve the execution profile"
     )
 
@@ -40,15 +49,24 @@ async def begin(run_key: UUID) -> RunPlan | None:
 async def finish(run_key: UUID, plan: RunPlan | None, ending: Ending) -> Ended:
     placement = plan.placement if plan else Placement.LEAN
     summary = f"end: {ending.status}"
-    return await _quick(placement, RunActivities.finish, FinishInput(run_key, ending), summary)
+    return await quick_step(placement, RunActivities.finish, FinishInput(run_key, ending), summary)
 
 
-def ending_of(error: ActivityError | ApplicationError, plan: RunPlan | None) -> Ending:
-    """How a run ends whose step failed for good."""
+def ending_of(
+    error: ActivityError | ApplicationError, plan: RunPlan | None, waited: timedelta
+) -> Ending:
+    """How a run ends whose step failed for good. `waited`: for people, which is not its time."""
     cause = error if isinstance(error, ApplicationError) else error.cause
-    timed_out = plan is not None and workflow.now() >= plan.deadline
+    timed_out = plan is not None and workflow.now() >= plan.deadline + waited
     message = getattr(cause, "message", None) or str(cause)
-    return ending_of_failure(getattr(cause, "type", None), message, timed_out)
+    return ending_of_failure(code_of(cause), message, timed_out)
+
+
+def code_of(cause: BaseException | None) -> str | None:
+    """The slug of what ended a step: our own, or that a worker fell silent or was too slow."""
+    if isinstance(cause, TimeoutError):
+        return ErrorCode.TIMEOUT
+    return cause.type if isinstance(cause, ApplicationError) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +75,7 @@ class Steps:
 
     run_key: UUID
     plan: RunPlan
+    desk: Desk
 
     def extracts(self) -> bool:
         """Whether the run's one answer is a list of operations. Older memory runs converse."""
@@ -94,7 +113,8 @@ class Steps:
         plan, by = self.plan, call.refused_by
         input = ToolCallInput(self.run_key, message_id, call.call_id, by)
         if by is not None:
-            summary = f"tool {call.name}: denied by {by} list"
+            whose = "a person" if by is Denier.PERSON else f"{by} list"
+            summary = f"tool {call.name}: denied by {whose}"
             return await self._quick(ToolActivities.refuse, input, summary)
         if call.quick:
             return await self._quick(ToolActivities.call, input, f"tool {call.name}")
@@ -111,21 +131,34 @@ class Steps:
             failed = ToolFailureInput(self.run_key, message_id, call.call_id, reason)
             return await self._quick(ToolActivities.fail, failed, f"tool {call.name}: failed")
 
+    async def review(self, message_id: str, calls: Sequence[CallRef]) -> tuple[Reviewed, ...]:
+        """Which of these calls may run, and which a person has to be asked about first."""
+        input = ReviewInput(self.run_key, message_id, tuple(call.call_id for call in calls))
+        names = ", ".join(dict.fromkeys(call.name for call in calls))
+        return await self._quick(CheckpointActivities.review, input, f"review {names}"[:200])
+
+    async def answered(self, message_id: str, call: CallRef) -> int:
+        """Give a call that was a question what came of it. Returns its size in tokens."""
+        input = ToolCallInput(self.run_key, message_id, call.call_id)
+        return await self._quick(ToolActivities.answered, input, f"tool {call.name}: the answer")
+
     async def notice(self, notice: Notice, summary: str) -> None:
         await self._quick(RunActivities.notice, NoticeInput(self.run_key, notice), summary)
 
     async def _quick(self, method: Callable[..., Any], input: Any, summary: str) -> Any:
-        return await _quick(self.plan.placement, method, input, summary)
+        return await quick_step(self.plan.placement, method, input, summary)
 
     def _remaining(self) -> timedelta:
         """Time left before the run's deadline; raises when there is none."""
-        left = self.plan.deadline - workflow.now()
+        left = self.plan.deadline + self.desk.waited - workflow.now()
         if left <= timedelta(0):
             raise ApplicationError("The run took too long.", type=ErrorCode.TIMEOUT)
         return left
 
 
-async def _quick(placement: Placement, method: Callable[..., Any], input: Any, summary: str) -> Any:
+async def quick_step(
+    placement: Placement, method: Callable[..., Any], input: Any, summary: str
+) -> Any:
     """A step that touches only our database: inside the workflow task, or visibly beside it."""
     if placement is Placement.LEAN:
         return await workflow.execute_local_activity_method(method, input, **quick_local(summary))

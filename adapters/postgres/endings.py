@@ -27,6 +27,13 @@ END_AUDIT = f"""
            jsonb_build_object('code', r.error_code, 'limit', r.limit_hit)
     FROM r WHERE {ENDED} ON CONFLICT (dedupe_key) DO NOTHING
 """  # noqa: S608
+# With a run its open questions end, and what was given for it alone.
+END_QUESTIONS = f"""
+    UPDATE checkpoints c SET state = 'cancelled', via = 'run', answered_at = now()
+    FROM r WHERE {ENDED} AND c.run_id = r.id AND c.state IN ('open', 'queued')
+    RETURNING c.id
+"""  # noqa: S608
+END_SECRETS = f"DELETE FROM secrets USING r WHERE {ENDED} AND secrets.run_id = r.id"  # noqa: S608
 
 
 def end_of(row: Row) -> Recorded:

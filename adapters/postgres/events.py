@@ -1,11 +1,11 @@
-"""The durable events of a run, read back whole. They are written with what they report."""
+"""The durable events of a run, read back whole. Most are written with what they report."""
 
 from collections.abc import Sequence
 from uuid import UUID
 
 from adapters import event_codec
-from adapters.postgres.pool import Pool, reconnecting
-from domain.events import Recorded, position
+from adapters.postgres.pool import Pool, Queries, reconnecting
+from domain.events import DurableEvent, Recorded, position
 
 _LOAD = """
 SELECT e.seq, e.payload, e.created_at, m.content, m.tool_calls
@@ -17,6 +17,24 @@ WHERE e.run_id = $1 AND e.seq > $2
 ORDER BY e.seq
 """
 _LAST_SEQS = "SELECT id, last_seq FROM runs WHERE id = ANY($1::uuid[])"
+
+_APPEND = """
+WITH r AS (
+    UPDATE runs SET last_seq = last_seq + 1 WHERE id = $1 AND status = 'running'
+    RETURNING id, last_seq
+)
+INSERT INTO run_events (run_id, seq, kind, payload)
+SELECT id, last_seq, $2, $3::jsonb FROM r RETURNING seq, created_at
+"""
+
+
+async def append(queries: Queries, run_key: UUID, event: DurableEvent) -> Recorded | None:
+    """Add an event to a run that is at work; None if it is not."""
+    payload = event_codec.dump_row(event)
+    row = await queries.fetchrow(_APPEND, run_key, event.kind, payload)
+    if row is None:
+        return None
+    return Recorded(position(row["seq"]), int(row["created_at"].timestamp() * 1000), event)
 
 
 class EventStore:

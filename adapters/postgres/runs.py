@@ -10,7 +10,7 @@ import asyncpg
 from pydantic import TypeAdapter
 
 from adapters import event_codec
-from adapters.postgres.endings import END_AUDIT, END_EVENT, end_of
+from adapters.postgres.endings import END_AUDIT, END_EVENT, END_QUESTIONS, END_SECRETS, end_of
 from adapters.postgres.pool import Connection, Pool, Row, constraint, reconnecting
 from domain.errors import InvalidInput, NotFound, RunConflict, SessionBusy
 from domain.events import Recorded, RunStarted, RunStatus, position
@@ -23,8 +23,8 @@ _request: TypeAdapter[RunRequest] = TypeAdapter(RunRequest)
 RUN_COLUMNS = """
 r.id, r.owner_id, r.session_id, s.thread_id, r.run_id, r.origin, r.status, r.request,
 r.profile_name, r.executor, r.input_tokens, r.output_tokens, r.cached_tokens, r.cost_micro_usd,
-r.turns, r.last_seq, r.error_code, r.error_message, r.limit_hit, r.created_at, r.started_at,
-r.finished_at
+r.turns, r.last_seq, r.paused, r.segment, r.error_code, r.error_message, r.limit_hit, r.created_at,
+r.started_at, r.finished_at
 """
 
 _LOCK_SESSION = "UPDATE sessions SET updated_at = now() WHERE id = $1 RETURNING last_seq"
@@ -76,7 +76,8 @@ WHERE r.id = $1 AND ($2::uuid IS NULL OR r.owner_id = $2)
 _LIST = f"""
 SELECT {RUN_COLUMNS} FROM runs r JOIN sessions s ON s.id = r.session_id
 WHERE r.owner_id = $1
-  AND ($2::text IS NULL OR r.status = $2)
+  AND ($2::text IS NULL OR r.status = replace($2, 'waiting', 'running')
+       AND ($2 NOT IN ('running', 'waiting') OR r.paused = ($2 = 'waiting')))
   AND ($3::text IS NULL OR r.profile_name = $3)
   AND ($4::text IS NULL OR r.executor = $4)
   AND ($5::text IS NULL OR r.origin = $5)
@@ -91,10 +92,12 @@ _LOCK_RUN = "SELECT session_id, status, first_message_seq FROM runs WHERE id = $
 _FINISH = f"""
 WITH r AS (
     UPDATE runs SET status = $2, error_code = $3, error_message = $4, limit_hit = $5,
-                    finished_at = now(), last_seq = last_seq + 1, open_turn_seq = NULL
+                    finished_at = now(), last_seq = last_seq + 1, open_turn_seq = NULL,
+                    paused = false
     WHERE id = $1 AND status IN ('accepted', 'running')
     RETURNING *
-), event AS ({END_EVENT}), audited AS ({END_AUDIT})
+), event AS ({END_EVENT}), audited AS ({END_AUDIT}),
+     asked AS ({END_QUESTIONS}), given AS ({END_SECRETS})
 SELECT e.seq, e.payload, e.created_at FROM event e
 """  # noqa: S608
 _TERMINAL = """
@@ -302,7 +305,8 @@ def run_of(row: Row) -> Run:
         thread_id=row["thread_id"],
         run_id=row["run_id"],
         origin=Origin(row["origin"]),
-        status=RunStatus(row["status"]),
+        status=RunStatus.WAITING if row["paused"] else RunStatus(row["status"]),
+        segment=row["segment"],
         request=request_of(row["request"]),
         profile=row["profile_name"],
         executor=row["executor"],

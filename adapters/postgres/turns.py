@@ -14,7 +14,8 @@ from uuid import UUID
 import asyncpg
 
 from adapters import event_codec
-from adapters.postgres.endings import END_AUDIT, END_EVENT, end_of
+from adapters.postgres.endings import END_AUDIT, END_EVENT, END_QUESTIONS, END_SECRETS, end_of
+from adapters.postgres.events import append
 from adapters.postgres.pool import Pool, Row, constraint, reconnecting
 from domain.errors import StaleAttempt
 from domain.events import (
@@ -80,7 +81,8 @@ WITH r AS (
     INSERT INTO model_calls (run_id, turn, attempt, owner_id, model, finish_reason, input_tokens,
                              output_tokens, cached_tokens, cost_micro_usd, seen)
     SELECT r.id, r.turns, $12, r.owner_id, $7, $6, $8, $9, $10, $11, $13::jsonb FROM r
-), ended AS ({END_EVENT}), audited AS ({END_AUDIT})
+), ended AS ({END_EVENT}), audited AS ({END_AUDIT}),
+     asked AS ({END_QUESTIONS}), given AS ({END_SECRETS})
 SELECT event.seq AS event_seq, event.created_at AS event_at, r.executor, r.cost_micro_usd,
        ended.seq, ended.payload, ended.created_at
 FROM event CROSS JOIN r LEFT JOIN ended ON true
@@ -138,14 +140,6 @@ WHERE m.run_id = $1 AND m.tool_calls IS NOT NULL
   AND NOT EXISTS (SELECT 1 FROM messages t
                   WHERE t.session_id = m.session_id AND t.tool_call_id = c.call ->> 'id')
 ORDER BY m.seq, c.place
-"""
-_APPEND_NOTICE = """
-WITH r AS (
-    UPDATE runs SET last_seq = last_seq + 1 WHERE id = $1 AND status = 'running'
-    RETURNING id, last_seq
-)
-INSERT INTO run_events (run_id, seq, kind, payload)
-SELECT id, last_seq, 'notice', $2::jsonb FROM r RETURNING seq, created_at
 """
 
 
@@ -283,8 +277,7 @@ class TurnStore:
     @reconnecting
     async def notice(self, run_key: UUID, notice: Notice) -> Recorded | None:
         """Add a notice to the run's events; None if the run has ended."""
-        row = await self._pool.fetchrow(_APPEND_NOTICE, run_key, event_codec.dump_row(notice))
-        return None if row is None else _recorded(row["seq"], row["created_at"], notice)
+        return await append(self._pool, run_key, notice)
 
 
 def _done_turn(

@@ -1,15 +1,15 @@
 """ask_clarification: the question a run must ask before it can go on."""
 
-import json
-
 from pydantic import Field
 
-from adapters.tools.registry import Arguments, Tool, ToolContext, declare
+from adapters.tools.registry import Arguments, Tool, declare
+from adapters.tools.unasked import unasked
+from domain.checkpoints import ANSWER, Action, ActionType, Question, Scenario
 from domain.tools import ToolKind
 
 _DESCRIPTION = (
     "Ask the user for what is missing when you cannot go on without it, never for confirmation "
-    "of what is already clear. Call it alone."
+    "of what is already clear. Call it alone; the result is the answer."
 )
 
 
@@ -19,26 +19,25 @@ class AskClarification(Arguments):
 
 
 def ask_clarification() -> Tool[AskClarification]:
-    async def run(arguments: AskClarification, context: ToolContext) -> str:
-        # A run can't wait for a person yet, so the question becomes its answer.
-        return json.dumps(
-            {
-                "status": "ask_in_answer",
-                "question": arguments.question,
-                "options": arguments.options,
-                "instruction": "Nobody has been asked yet. End your turn now: make this question "
-                "(with its options, if any) your whole answer and call no more tools. "
-                "The user's reply arrives as their next message.",
-            },
-            ensure_ascii=False,
+    def ask(arguments: AskClarification) -> Question:
+        choices = tuple(
+            Action(f"option_{place}", label[:500])
+            for place, label in enumerate(arguments.options, 1)
+        )
+        return Question(
+            scenario=Scenario.CLARIFICATION,
+            title="Clarification",
+            body=arguments.question,
+            actions=(*choices, Action(ANSWER, "Answer", ActionType.TEXT_INPUT)),
         )
 
     return declare(
         "ask_clarification",
         _DESCRIPTION,
         AskClarification,
-        run,
+        unasked,
         kind=ToolKind.INTERACTION,
         parallel_safe=False,
         owner_scoped=False,
+        ask=ask,
     )

@@ -9,9 +9,11 @@ from adapters.tools.list_files import list_files
 from adapters.tools.memory_forget import memory_forget
 from adapters.tools.memory_search import memory_search
 from adapters.tools.memory_write import memory_write
+from adapters.tools.offer_alternatives import offer_alternatives
 from adapters.tools.read_file import read_file
 from adapters.tools.read_file_chunk import read_file_chunk
 from adapters.tools.registry import Registry, Tool
+from adapters.tools.request_input import request_input
 from adapters.tools.write_file import write_file
 
 
@@ -29,5 +31,7 @@ def built_in(facts: FactStore, recall: Recall | None = None) -> Registry:
         read_file_chunk(),
         write_file(),
         ask_clarification(),
+        request_input(),
+        offer_alternatives(),
     )
     return Registry(tools)

@@ -1,8 +1,7 @@
 """The one place where tools are declared, validated and run. Nothing else runs a tool."""
 
 import asyncio
-import json
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -15,12 +14,13 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from adapters.postgres.pool import LOST
 from adapters.tools.output import bounded
+from adapters.tools.refusals import denied, explained, failed, missing, timed_out, told
+from domain.approvals import approval
+from domain.checkpoints import Question
 from domain.errors import ErrorCode, InvalidInput, NotFound, OutsideError, Transient
 from domain.facts import GLOBAL, Evidence
-from domain.text import clean
 from domain.tools import (
-    MAX_CALLS,
-    Denier,
+    ALL,
     Risk,
     ToolCall,
     ToolKind,
@@ -32,16 +32,6 @@ from domain.tools import (
 )
 
 _log = structlog.get_logger(__name__)
-
-_REFUSALS: Mapping[Denier, str] = {
-    Denier.DECLARED: "this run did not declare the tool",
-    Denier.PROFILE: "the profile's allowlist does not admit the tool",
-    Denier.SYSTEM: "the operator's system allowlist does not admit the tool",
-    Denier.LIMIT: f"only the first {MAX_CALLS} calls of a turn are carried out",
-}
-_REASON_CHARACTERS = 2_000
-_LISTED_ERRORS = 8
-_WHOLE = "arguments"  # what an error is about when it is about no single field
 
 
 class ToolError(Exception):
@@ -96,16 +86,24 @@ class ToolContext:
 
 A = TypeVar("A", bound=Arguments)
 Run = Callable[[A, ToolContext], Awaitable[str]]
+Risky = Callable[[A, ToolContext], Awaitable[str | None]]
+Ask = Callable[[A], Question]
 
 
 @dataclass(frozen=True, slots=True)
 class Tool(Generic[A]):
-    """A declaration and what it does. `read_on`: how to get at output that was cut."""
+    """A declaration and what it does. `read_on`: how to get at output that was cut.
+
+    `risky`: why this very call needs a person's approval, None if it does not; beside `risk`, which
+    is that of every call. `ask`: the call is a question, which is put to people instead of run.
+    """
 
     spec: ToolSpec
     arguments: type[A]
     run: Run[A]
     read_on: str
+    risky: "Risky[A] | None" = None
+    ask: "Ask[A] | None" = None
 
 
 def declare(
@@ -124,6 +122,8 @@ def declare(
     result_tokens: int = 8_000,
     timeout_s: float = 30.0,
     read_on: str = "ask for less with narrower arguments",
+    risky: Risky[A] | None = None,
+    ask: Ask[A] | None = None,
 ) -> Tool[A]:
     """Declare a tool; its JSON Schema comes from the arguments model."""
     spec = ToolSpec(
@@ -139,8 +139,9 @@ def declare(
         quick=quick,
         result_tokens=result_tokens,
         timeout_s=timeout_s,
+        asks=risk is Risk.HIGH or risky is not None or ask is not None,
     )
-    return Tool(spec, arguments, run, read_on)
+    return Tool(spec, arguments, run, read_on, risky, ask)
 
 
 class Registry:
@@ -172,8 +173,33 @@ class Registry:
         try:
             arguments = tool.arguments.model_validate_json(call.arguments.strip() or "{}")
         except ValidationError as error:
-            return failed(call, _explain(error))
+            return failed(call, explained(error))
         return await self._run(tool, arguments, call, context)
+
+    def asks_always(self, name: str, listed: Collection[str]) -> bool:
+        """Whether each call of this tool needs an approval."""
+        spec = self._specs.get(name)
+        return spec is not None and (spec.risk is Risk.HIGH or name in listed or ALL in listed)
+
+    async def question(
+        self, call: ToolCall, listed: Collection[str], context: ToolContext
+    ) -> Question | None:
+        """What is to be asked before this call runs, or instead; None: nothing, let it run.
+
+        listed: tools of which every call needs an approval. A call whose arguments are invalid
+        asks nothing: it fails when it runs.
+        """
+        tool = self._tools.get(call.name)
+        try:
+            if tool is None:
+                return None
+            arguments = tool.arguments.model_validate_json(call.arguments.strip() or "{}")
+            if tool.ask is not None:
+                return tool.ask(arguments)
+            why = await _why(tool, arguments, listed, context)
+        except (ValidationError, ToolError, NotFound, InvalidInput):
+            return None
+        return None if why is None else approval(call, why)
 
     async def _run(
         self, tool: Tool[Any], arguments: Arguments, call: ToolCall, context: ToolContext
@@ -183,12 +209,12 @@ class Registry:
             async with deadline:
                 output = await tool.run(arguments, context)
         except (ToolError, NotFound, InvalidInput) as error:
-            return failed(call, _told(error))
+            return failed(call, told(error))
         except OutsideError:
             raise
         except Exception as error:
             if deadline.expired():
-                return failed(call, _timed_out(tool.spec))
+                return failed(call, timed_out(tool.spec))
             if isinstance(error, (asyncpg.PostgresError, *LOST)):
                 message = f"{call.name} could not reach what it works on"
                 raise Transient(message, ErrorCode.CONNECTION) from error
@@ -198,49 +224,15 @@ class Registry:
         return ToolResult(call.id, call.name, ToolStatus.OK, content)
 
 
-def denied(call: ToolCall, by: Denier) -> ToolResult:
-    """The result of a call that a list refused, or that was one too many."""
-    if by is Denier.LIMIT:
-        return failed(call, _REFUSALS[by])
-    return _refusal(call, ToolStatus.DENIED, f"{_REFUSALS[by]} ({by} list)")
-
-
-def missing(call: ToolCall) -> ToolResult:
-    """The result of a call by a name that nobody registered: misspelt, perhaps, or made up."""
-    return failed(call, f"there is no tool called {call.name[:100]!r}")
-
-
-def failed(call: ToolCall, reason: str) -> ToolResult:
-    """The result of a call that could not be carried out."""
-    return _refusal(call, ToolStatus.ERROR, reason)
-
-
-def _refusal(call: ToolCall, status: ToolStatus, reason: str) -> ToolResult:
-    reason = clean(reason)
-    if len(reason) > _REASON_CHARACTERS:
-        reason = reason[: _REASON_CHARACTERS - 1] + "…"
-    content = json.dumps({"status": status, "reason": reason}, ensure_ascii=False)
-    return ToolResult(call.id, call.name, status, content, reason)
-
-
-def _told(error: Exception) -> str:
-    return f"{error.field}: {error}" if isinstance(error, InvalidInput) else str(error)
-
-
-def _timed_out(spec: ToolSpec) -> str:
-    effect = "" if spec.kind is ToolKind.READ else "; it may or may not have taken effect"
-    return f"{spec.name} did not finish within {spec.timeout_s:g} s{effect}"
-
-
-def _explain(error: ValidationError) -> str:
-    """Field and rule of what is wrong, without repeating the input."""
-    wrong = error.errors(include_url=False, include_context=False, include_input=False)
-    said = [
-        f"{'.'.join(str(part)[:60] for part in e['loc']) or _WHOLE}: {e['msg']} ({e['type']})"
-        for e in wrong[:_LISTED_ERRORS]
-    ]
-    more = len(wrong) - len(said)
-    return "invalid arguments: " + "; ".join(said) + (f"; and {more} more" if more else "")
+async def _why(
+    tool: Tool[Any], arguments: Arguments, listed: Collection[str], context: ToolContext
+) -> str | None:
+    """Why this call needs an approval."""
+    if tool.spec.risk is Risk.HIGH:
+        return "It can do harm that can't be undone."
+    if tool.spec.name in listed or ALL in listed:
+        return "Each call of this tool is to be approved."
+    return None if tool.risky is None else await tool.risky(arguments, context)
 
 
 def _schema(arguments: type[Arguments]) -> Mapping[str, Any]:

@@ -64,6 +64,16 @@ class Workspace:
         with self._file(path) as descriptor:
             return os.fstat(descriptor).st_size
 
+    def has(self, path: str) -> bool:
+        """Whether something is there under this path."""
+        *folders, name = _parts(path)
+        try:
+            with self._folder(folders) as folder:
+                os.stat(name, dir_fd=folder, follow_symlinks=False)
+        except OSError:
+            return False
+        return True
+
     def read(self, path: str) -> str:
         """A whole text file. Raises ToolError for what is not there, or is not UTF-8 text."""
         with self._file(path) as descriptor, open(descriptor, "rb", closefd=False) as file:

@@ -27,6 +27,10 @@ def write_file() -> Tool[WriteFile]:
             {"status": "written", "path": arguments.path, "bytes": size}, ensure_ascii=False
         )
 
+    async def overwrites(arguments: WriteFile, context: ToolContext) -> str | None:
+        there = await asyncio.to_thread(Workspace(context.workspace).has, arguments.path)
+        return f"{arguments.path} is there already and would be overwritten." if there else None
+
     return declare(
         "write_file",
         "Create or replace a text file in this session's workspace, "
@@ -35,4 +39,5 @@ def write_file() -> Tool[WriteFile]:
         run,
         kind=ToolKind.WRITE,
         parallel_safe=False,
+        risky=overwrites,
     )

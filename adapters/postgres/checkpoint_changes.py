@@ -1,0 +1,339 @@
+"""What becomes of a checkpoint: put to people, reminded of, answered, expired; and its run with it.
+
+Every change is one transaction: row, event and audit together, and what the change means for the
+run, which stands still or goes on. Each may be asked for twice. Published by the caller.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from adapters.postgres.events import append
+from adapters.postgres.pool import Connection, Pool, Row, reconnecting
+from domain.checkpoints import (
+    EDIT,
+    Answer,
+    AnswerInput,
+    Change,
+    Refusal,
+    Refused,
+    Scenario,
+    Severity,
+    State,
+    Via,
+)
+from domain.events import CheckpointChanged, DurableEvent, Recorded, RunPaused, RunResumed
+from domain.ids import run_key as key_of
+from domain.messages import Usage
+from domain.text import clean
+
+_LOCK_RUN = """
+SELECT r.id, r.owner_id, r.session_id, r.run_id, r.origin, r.executor, r.profile_name, r.segment,
+       r.paused, r.input_tokens, r.output_tokens, r.cached_tokens, s.last_seq AS through
+FROM runs r JOIN sessions s ON s.id = r.session_id
+WHERE r.id = $1 AND r.status = 'running' FOR UPDATE OF r
+"""
+_ROW = """id, call_id, scenario, severity, blocking, title, state, deadline, reminders, action, via,
+answered_by, answered_at, secret_for, answer_id"""
+_PUT = f"""
+UPDATE checkpoints SET state = CASE WHEN blocking THEN 'open' ELSE 'noted' END, deadline = $3,
+       opened_at = now()
+WHERE run_id = $1 AND id = $2 AND state = 'queued' RETURNING {_ROW}
+"""  # noqa: S608 (a constant, here and below)
+_QUEUED = f"""
+SELECT {_ROW} FROM checkpoints c WHERE run_id = $1 AND id = $2 AND state = 'queued'
+AND NOT EXISTS (SELECT 1 FROM audit a WHERE a.dedupe_key = 'checkpoint:' || c.id || ':queued')
+"""  # noqa: S608
+_REMIND = f"""
+UPDATE checkpoints SET reminders = $3
+WHERE run_id = $1 AND id = $2 AND state = 'open' AND reminders < $3 RETURNING {_ROW}
+"""  # noqa: S608
+_EXPIRE = f"""
+UPDATE checkpoints SET state = 'expired', action = on_timeout, via = 'timeout',
+       answered_at = now()
+WHERE run_id = $1 AND id = $2 AND state = 'open' RETURNING {_ROW}
+"""  # noqa: S608
+_LOCKED = f"""
+SELECT {_ROW} FROM checkpoints WHERE run_id = $1 AND id = ANY($2::uuid[]) ORDER BY id FOR UPDATE
+"""  # noqa: S608
+_ANSWER = f"""
+UPDATE checkpoints SET state = 'answered', action = $3, answered_by = $4, via = $5,
+       input = $6::jsonb, answer_id = $7, answered_at = now()
+WHERE run_id = $1 AND id = $2 RETURNING {_ROW}
+"""  # noqa: S608
+_DRAFTED = "SELECT input FROM checkpoint_answers WHERE id = $1 AND checkpoint_id = $2"
+_OPEN_IDS = """
+SELECT id FROM checkpoints WHERE run_id = $1 AND state = 'open' AND blocking
+ORDER BY opened_at, created_at, id
+"""
+_SEGMENT = """
+INSERT INTO run_segments (key, run_key, number, owner_id, run_id, digest)
+VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING RETURNING number
+"""
+_CURRENT_SEGMENT = "SELECT run_id FROM run_segments WHERE run_key = $1 AND number = $2"
+_STAND = "UPDATE runs SET paused = $2, segment = $3 WHERE id = $1"
+_AUDIT = """
+INSERT INTO audit (owner_id, actor_id, kind, run_id, session_id, tool, origin, executor, profile,
+                   dedupe_key, detail)
+VALUES ($1, $2, $3, $4, $5, (SELECT tool FROM checkpoints WHERE id = $6), $7, $8, $9, $10, $11)
+ON CONFLICT (dedupe_key) DO NOTHING
+"""
+
+
+_MOST_CHARACTERS = 20_000  # of an answer that came without being checked by the API
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """`events`: to be published, oldest first; `run_id`: of the segment that the run is in, if
+    the change made it go on; `stands`: it waits for people now."""
+
+    events: tuple[Recorded, ...]
+    run_id: str | None = None
+    stands: bool = False
+
+
+class CheckpointChanges:
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    @reconnecting
+    async def put(
+        self,
+        run_key: UUID,
+        opened: Sequence[tuple[str, datetime | None]],
+        queued: Sequence[str] = (),
+    ) -> Done:
+        """Put questions to people, each with its deadline; of the others say that they wait."""
+        async with self._pool.acquire() as connection, connection.transaction():
+            run = await connection.fetchrow(_LOCK_RUN, run_key)
+            if run is None:
+                return Done(())
+            log = _Log(connection, run)
+            for id, deadline in opened:
+                if row := await connection.fetchrow(_PUT, run_key, UUID(id), deadline):
+                    noted = row["state"] == State.NOTED
+                    await log.change(row, Change.NOTED if noted else Change.OPENED)
+            for id in queued:
+                if row := await connection.fetchrow(_QUEUED, run_key, UUID(id)):
+                    await log.change(row, Change.QUEUED)
+            return Done(tuple(log.events))
+
+    @reconnecting
+    async def remind(self, run_key: UUID, id: str, count: int) -> Done:
+        """Note that its `count`-th reminder went out."""
+        async with self._pool.acquire() as connection, connection.transaction():
+            run = await connection.fetchrow(_LOCK_RUN, run_key)
+            row = await connection.fetchrow(_REMIND, run_key, UUID(id), count)
+            if run is None or row is None:
+                return Done(())
+            log = _Log(connection, run)
+            await log.change(row, Change.REMINDED)
+            return Done(tuple(log.events))
+
+    @reconnecting
+    async def expire(self, run_key: UUID, ids: Sequence[str]) -> Done:
+        """Nobody answered in time: what silence means holds, and the run goes on with it."""
+        async with self._pool.acquire() as connection, connection.transaction():
+            run = await connection.fetchrow(_LOCK_RUN, run_key)
+            if run is None:
+                return Done(())
+            rows = [await connection.fetchrow(_EXPIRE, run_key, UUID(id)) for id in ids]
+            late = [row for row in rows if row is not None]
+            log = _Log(connection, run)
+            if late:
+                await log.resume(None, None)
+            for row in late:
+                await log.change(row, Change.EXPIRED)
+            return Done(tuple(log.events), log.run_id)
+
+    @reconnecting
+    async def answer(self, run_key: UUID, input: AnswerInput) -> Done | Refusal:
+        """Have these answers count, all of them or none. The same again changes nothing."""
+        ids = sorted(UUID(answer.checkpoint_id) for answer in input.answers)
+        async with self._pool.acquire() as connection, connection.transaction():
+            run = await connection.fetchrow(_LOCK_RUN, run_key)
+            rows = {str(r["id"]): r for r in await connection.fetch(_LOCKED, run_key, ids)}
+            if settled := _settled(rows, input):
+                if isinstance(settled, Refusal):
+                    return settled
+                return Done((), await _segment_of(connection, run_key, run))
+            if run is None:
+                return Refusal(Refused.EXPIRED, input.answers[0].checkpoint_id)
+            return await _count(connection, run, input)
+
+    @reconnecting
+    async def pause(self, run_key: UUID) -> Done:
+        """The run stands still; nothing happens if no question is open, or it does already."""
+        async with self._pool.acquire() as connection, connection.transaction():
+            run = await connection.fetchrow(_LOCK_RUN, run_key)
+            if run is None or run["paused"]:
+                return Done((), stands=run is not None)
+            log = _Log(connection, run)
+            await log.pause()
+            return Done(tuple(log.events), stands=bool(log.events))
+
+
+async def _count(connection: Connection, run: Row, input: AnswerInput) -> Done | Refusal:
+    said = [(answer, await _input(connection, answer)) for answer in input.answers]
+    for answer, given in said:
+        if answer.action == EDIT and not isinstance(given, dict):
+            return Refusal(Refused.ACTION, answer.checkpoint_id)
+    log = _Log(connection, run)
+    if input.segment is not None and not run["paused"]:
+        await log.pause()
+    await log.resume(input.segment, input.segment_digest)
+    for answer, given in said:
+        row = await connection.fetchrow(
+            _ANSWER,
+            run["id"],
+            UUID(answer.checkpoint_id),
+            answer.action,
+            input.by,
+            input.via,
+            None if given is None else json.dumps(given),
+            answer.answer_id,
+        )
+        await log.change(row, Change.ANSWERED, input.by)
+    return Done(tuple(log.events), log.run_id)
+
+
+async def _input(connection: Connection, answer: Answer) -> Any:
+    """What came with an answer; edited arguments that came as text are read."""
+    if answer.answer_id is not None:
+        id = UUID(answer.checkpoint_id)
+        document = await connection.fetchval(_DRAFTED, answer.answer_id, id)
+        return None if document is None else json.loads(document)
+    if answer.action != EDIT:
+        return clean(answer.text)[:_MOST_CHARACTERS] or None
+    try:
+        return json.loads(answer.text)
+    except ValueError:
+        return None
+
+
+def _settled(rows: dict[str, Row], input: AnswerInput) -> Refusal | bool:
+    """False: all can be answered; True: exactly this has been said before."""
+    again = 0
+    for answer in input.answers:
+        row = rows.get(answer.checkpoint_id)
+        if row is None:
+            return Refusal(Refused.UNKNOWN, answer.checkpoint_id)
+        if State(row["state"]).pending:
+            continue
+        same = (answer.action, input.by, input.via, answer.answer_id)
+        if (row["action"], row["answered_by"], row["via"], row["answer_id"]) == same:
+            again += 1
+            continue
+        type = Refused.ANSWERED if row["state"] == State.ANSWERED else Refused.EXPIRED
+        via = Via(row["via"]) if row["via"] else None
+        return Refusal(
+            type,
+            answer.checkpoint_id,
+            row["action"],
+            row["answered_by"],
+            via,
+            row["answered_at"],
+        )
+    return again == len(input.answers)
+
+
+async def _segment_of(connection: Connection, run_key: UUID, run: Row | None) -> str | None:
+    if run is None:
+        return None
+    return await connection.fetchval(_CURRENT_SEGMENT, run_key, run["segment"])
+
+
+class _Log:
+    """Writes events and audit of one transaction, in order."""
+
+    def __init__(self, connection: Connection, run: Row) -> None:
+        self._connection = connection
+        self._run = run
+        self._paused: bool = run["paused"]
+        self._segment: int = run["segment"]
+        self.events: list[Recorded] = []
+        self.run_id: str | None = None
+
+    async def change(self, row: Row, change: Change, actor: UUID | None = None) -> None:
+        deadline: datetime | None = row["deadline"]
+        event = CheckpointChanged(
+            checkpoint_id=str(row["id"]),
+            change=change,
+            scenario=Scenario(row["scenario"]),
+            severity=Severity(row["severity"]),
+            blocking=row["blocking"],
+            title=row["title"],
+            call_id=row["call_id"],
+            deadline_ms=None if deadline is None else int(deadline.timestamp() * 1000),
+            reminders=row["reminders"],
+            action=row["action"],
+            via=Via(row["via"]) if row["via"] else None,
+        )
+        await self._append(event)
+        await self._audit(row, change, actor)
+
+    async def pause(self) -> None:
+        ids = [str(row["id"]) for row in await self._open()]
+        run = self._run
+        if not ids:
+            return
+        usage = Usage(run["input_tokens"], run["output_tokens"], run["cached_tokens"])
+        await self._append(RunPaused(tuple(ids), run["through"], usage))
+        self._paused = True
+        await self._connection.execute(_STAND, run["id"], True, self._segment)
+
+    async def resume(self, run_id: str | None, digest: str | None) -> None:
+        """Begin the next segment, under the client's id if one asks for it."""
+        if not self._paused:
+            return
+        run, number = self._run, self._segment + 1
+        id = run_id or f"seg_{run['id'].hex}_{number}"
+        await self._connection.execute(
+            _SEGMENT,
+            key_of(run["owner_id"], id),
+            run["id"],
+            number,
+            run["owner_id"],
+            id,
+            None if digest is None else bytes.fromhex(digest),
+        )
+        await self._connection.execute(_STAND, run["id"], False, number)
+        await self._append(RunResumed(id, number, run["through"]))
+        self._paused, self._segment, self.run_id = False, number, id
+
+    async def _open(self) -> list[Row]:
+        return await self._connection.fetch(_OPEN_IDS, self._run["id"])
+
+    async def _append(self, event: DurableEvent) -> None:
+        recorded = await append(self._connection, self._run["id"], event)
+        assert recorded is not None, "the run is locked and at work"
+        self.events.append(recorded)
+
+    async def _audit(self, row: Row, change: Change, actor: UUID | None) -> None:
+        run, again = self._run, f":{row['reminders']}" if change is Change.REMINDED else ""
+        detail = {
+            "checkpoint_id": str(row["id"]),
+            "scenario": row["scenario"],
+            "call_id": row["call_id"],
+            "action": row["action"],
+            "via": row["via"],
+            "reminders": row["reminders"],
+        }
+        await self._connection.execute(
+            _AUDIT,
+            run["owner_id"],
+            actor,
+            f"checkpoint_{change}",
+            run["id"],
+            run["session_id"],
+            row["id"],
+            run["origin"],
+            run["executor"],
+            run["profile_name"],
+            f"checkpoint:{row['id']}:{change}{again}",
+            json.dumps({name: value for name, value in detail.items() if value is not None}),
+        )

@@ -1,0 +1,15 @@
+"""The arguments of a call as data."""
+
+import json
+from typing import Any, cast
+
+from domain.tools import ToolCall
+
+
+def parsed(call: ToolCall) -> dict[str, Any]:
+    """Empty for none, and for what is no JSON object: such a call fails when it runs."""
+    try:
+        document: object = json.loads(call.arguments.strip() or "{}")
+    except ValueError:
+        return {}
+    return cast("dict[str, Any]", document) if isinstance(document, dict) else {}
