@@ -103,9 +103,12 @@ class Workspace:
         self._root.mkdir(parents=True, exist_ok=True)
         self._check_room(len(data))
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        with _told(path), self._folder(folders, create=True) as folder:
-            with _closing(os.open(name, flags, 0o644, dir_fd=folder)) as descriptor:
-                return _append(descriptor, path, data)
+        with (
+            _told(path),
+            self._folder(folders, create=True) as folder,
+            _closing(os.open(name, flags, 0o644, dir_fd=folder)) as descriptor,
+        ):
+            return _append(descriptor, path, data)
 
     def list(self, path: str, limit: int) -> tuple[list[Entry], bool]:
         """Everything below a folder, in the order of names; and whether `limit` cut it short."""
