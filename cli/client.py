@@ -58,13 +58,21 @@ class AgentClient:
         await self._http.aclose()
 
     async def run(
-        self, thread_id: str, text: str, *, run_id: str, profile: str | None = None
+        self,
+        thread_id: str,
+        text: str,
+        *,
+        run_id: str,
+        profile: str | None = None,
+        message_id: str | None = None,
     ) -> AsyncGenerator[Frame]:
         """Post a message and yield every frame once, over as many connections as it takes.
 
-        Raises ApiError when the request is refused, Unreachable when the API stays away.
+        Called again with the same ids, `message_id` too, it attaches to the run. Raises ApiError
+        when the request is refused, Unreachable when the API stays away.
         """
-        body = _run_input(thread_id, text, run_id, profile)
+        message = {"id": message_id or f"user_{uuid4().hex}", "role": "user", "content": text}
+        body = _run_input(thread_id, message, run_id, profile)
         # The same body again attaches to the run: a post whose answer was lost may be repeated.
         post = self._http.build_request("POST", "/runs", json=body)
         async for frame in self._follow(run_id, post):
@@ -158,13 +166,15 @@ async def frames(response: httpx2.Response) -> AsyncGenerator[Frame]:
             event_id = int(value)
 
 
-def _run_input(thread_id: str, text: str, run_id: str, profile: str | None) -> dict[str, Any]:
+def _run_input(
+    thread_id: str, message: Mapping[str, str], run_id: str, profile: str | None
+) -> dict[str, Any]:
     return {
         "threadId": thread_id,
         "runId": run_id,
         "protocolVersion": "1.0",
         "state": {},
-        "messages": [{"id": f"user_{uuid4().hex}", "role": "user", "content": text}],
+        "messages": [message],
         "tools": [],
         "context": [],
         "forwardedProps": {"varve": {"profile": profile}} if profile else {},

@@ -24,7 +24,7 @@ FILL = 0.8
 _MESSAGE_TOKENS = 4  # what a provider adds to each message, about
 _FENCE_TOKENS = 16  # what the marks around a tool's output take, about
 
-FILE_TOOLS = frozenset({"list_files", "read_file", "read_file_chunk", "write_file"})
+FILE_TOOLS = frozenset({"list_files", "read_file", "read_file_chunk", "write_file", "append_file"})
 WORKSPACE_RULE = (
     "# Files\nThis session has a folder of its own. Paths are relative to it, like notes/plan.md; "
     "nothing outside it can be reached. What you write stays there for later runs of the session. "

@@ -4,6 +4,7 @@ from typing import Any
 
 from adapters.postgres.facts import FactStore
 from adapters.recall import Recall
+from adapters.tools.append_file import append_file
 from adapters.tools.ask_clarification import ask_clarification
 from adapters.tools.list_files import list_files
 from adapters.tools.memory_forget import memory_forget
@@ -30,6 +31,7 @@ def built_in(facts: FactStore, recall: Recall | None = None) -> Registry:
         read_file(),
         read_file_chunk(),
         write_file(),
+        append_file(),
         ask_clarification(),
         request_input(),
         offer_alternatives(),

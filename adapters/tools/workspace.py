@@ -106,6 +106,20 @@ class Workspace:
             _replace(folder, name, data)
         return len(data)
 
+    def append(self, path: str, text: str) -> int:
+        """Add lines to a file, which is made if there is none. Returns its new size in bytes."""
+        data = clean(text).encode()
+        *folders, name = _parts(path)
+        self._root.mkdir(parents=True, exist_ok=True)
+        self._check_room(len(data))
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        with (
+            _told(path),
+            self._folder(folders, create=True) as folder,
+            _closing(os.open(name, flags, 0o644, dir_fd=folder)) as descriptor,
+        ):
+            return _append(descriptor, path, data)
+
     def list(self, path: str, limit: int) -> tuple[list[Entry], bool]:
         """Everything below a folder, in the order of names; and whether `limit` cut it short."""
         names = [] if path in ("", ".") else _parts(path)
@@ -204,6 +218,24 @@ def _is_folder(parent: int, name: str) -> bool:
         return stat.S_ISDIR(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode)
     except FileNotFoundError:
         return False
+
+
+def _append(descriptor: int, path: str, data: bytes) -> int:
+    """In one write, so that a crash leaves the file with all of it or none."""
+    found = os.fstat(descriptor)
+    if not stat.S_ISREG(found.st_mode):
+        raise ToolError(f"{path}: is not a file")
+    if found.st_size and os.pread(descriptor, 1, found.st_size - 1) != b"\n":
+        data = b"\n" + data
+    data += b"" if data.endswith(b"\n") else b"\n"
+    if found.st_size + len(data) > MAX_FILE_BYTES:
+        raise ToolError(
+            f"{path} would have {found.st_size + len(data):,} bytes, "
+            f"at most {MAX_FILE_BYTES:,} are allowed"
+        )
+    os.write(descriptor, data)
+    os.fsync(descriptor)
+    return found.st_size + len(data)
 
 
 def _replace(folder: int, name: str, data: bytes) -> None:

@@ -120,5 +120,30 @@ def sweep(
         console.print(report.sweeps(found))
 
 
+@app.command()
+def chaos(
+    runs: Annotated[int, typer.Option(min=1, help="How many.")] = 500,
+    lanes: Annotated[int, typer.Option(min=1, max=100, help="Clients at a time.")] = 12,
+    seed: Annotated[int, typer.Option(help="The same runs and faults are drawn again.")] = 1,
+    within: Annotated[float, typer.Option(min=60, help="Seconds before it gives up.")] = 1_800.0,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+) -> None:
+    """Runs under random faults: what was lost, what was there twice, what was stuck.
+
+    Starts a stack of its own and kills, freezes and fills its parts. Exit code 1 unless all that
+    must hold does.
+    """
+    from cli.bench import report
+    from cli.bench.chaos.trial import Trial, tried
+
+    with failures():
+        found = uvloop.run(tried(Trial(runs, lanes, seed, within), _say))
+    if as_json:
+        show_json(asdict(found))
+    else:
+        report.chaos(found, console)
+    raise typer.Exit(0 if found.whole else 1)
+
+
 def _say(text: str) -> None:
     aside.print(text, style="dim", markup=False)

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from rich.console import Console
 from rich.table import Table
 
+from cli.bench.chaos.trial import Outcome
 from cli.bench.crowd import Crowd
 from cli.bench.figures import Figure, Findings
 from cli.bench.sweep import Sweep
@@ -132,3 +133,25 @@ def sweeps(found: Sequence[Sweep]) -> Table:
         figures = (f"{each.seconds:.1f}", f"{each.jobs / each.seconds:,.0f}", str(each.mended))
         table.add_row(f"{each.jobs:,}", each.what, *figures, peak)
     return table
+
+
+def chaos(found: Outcome, console: Console) -> None:
+    """Faults, runs and what did not hold."""
+    verdict = found.verdict
+    counts = (
+        ("faults", found.faults),
+        ("injected at", found.points),
+        ("runs", found.kinds),
+        ("ended", verdict.statuses),
+        ("failed with", verdict.failures),
+    )
+    table = Table("", "", "", title=f"Seed {found.trial.seed}", box=None, title_justify="left")
+    for name, counter in counts:
+        for place, (what, count) in enumerate(counter.most_common()):
+            table.add_row("" if place else f"{counter.total()} {name}", what, str(count))
+    console.print(table)
+    console.print(f"\n{found.reconnects} readings begun again, {verdict.tool_effects} tool effects")
+    for rule, where in verdict.breaches.items():
+        console.print(f"BROKEN: {rule}: {len(where)} × {', '.join(where[:5])}", markup=False)
+    if found.whole:
+        console.print("0 lost, 0 twice, 0 stuck")

@@ -158,3 +158,33 @@ async def test_a_write_leaves_nothing_half_done_behind(ada: Caller) -> None:
     refused(await write(ada, "folder", "z"), "is a folder")
     names = {path.name for path in ada.workspace.rglob("*")}
     assert names == {"file.txt", "folder", "other.txt"}
+
+
+async def append(ada: Caller, path: str, text: str) -> ToolResult:
+    return await ada.call("append_file", {"path": path, "text": text})
+
+
+async def test_what_is_appended_begins_a_line_of_its_own(ada: Caller) -> None:
+    for text in ("one", "two\n", "三"):
+        assert (await append(ada, "logs/a.txt", text)).status is ToolStatus.OK
+    assert (await read(ada, "logs/a.txt")).content == "one\ntwo\n三\n"
+    await write(ada, "logs/a.txt", "no line end")
+    await append(ada, "logs/a.txt", "next")
+    assert (await read(ada, "logs/a.txt")).content == "no line end\nnext\n"
+
+
+async def test_a_file_grows_to_its_limit_and_stays_whole(ada: Caller) -> None:
+    await write(ada, "big.txt", "x" * (workspace.MAX_FILE_BYTES - 4))
+    assert (await append(ada, "big.txt", "ab")).status is ToolStatus.OK
+    refused(await append(ada, "big.txt", "c"), "at most 1,000,000 are allowed")
+
+
+async def test_nothing_outside_is_appended_to(ada: Caller, tmp_path: Path) -> None:
+    for path in OUTSIDE:
+        assert (await append(ada, path, "x")).status is ToolStatus.ERROR
+    await write(ada, "a.txt", "a")
+    (tmp_path / "sessions" / "ada" / "link").symlink_to(tmp_path / "secret.txt")
+    refused(await append(ada, "link", "x"), "is a link")
+    os.mkfifo(tmp_path / "sessions" / "ada" / "pipe")
+    refused(await append(ada, "pipe", "x"), "is not a file")
+    assert (tmp_path / "secret.txt").read_text() == "not for models"

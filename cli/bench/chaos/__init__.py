@@ -1,0 +1,1 @@
+"""Runs under random faults: what is said, what is broken, and what must hold afterwards."""
