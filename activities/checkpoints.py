@@ -23,7 +23,7 @@ from domain.checkpoints import (
     Scenario,
     checkpoint_id,
 )
-from domain.desk import Raised, Reviewed, Verdict
+from domain.desk import Decision, Raised, Reviewed, Verdict
 from domain.tools import ToolCall
 
 
@@ -68,10 +68,12 @@ class CountInput:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """`refusal`: why they don't count after all; `run_id`: of the segment that begins."""
+    """What became of questions: by answers, or by their time being over. `refusal`: why answers
+    don't count after all; `run_id`: of the segment that the run is in, if it goes on."""
 
-    refusal: Refusal | None = None
+    decisions: tuple[Decision, ...]
     run_id: str | None = None
+    refusal: Refusal | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,19 +139,18 @@ class CheckpointActivities:
             await self._told(input.run_key, done)
 
     @activity.defn(name="checkpoints.expire")
-    async def expire(self, input: ExpireInput) -> None:
+    async def expire(self, input: ExpireInput) -> Counted:
         with translated():
             done = await self._changes.expire(input.run_key, input.checkpoint_ids)
             await self._told(input.run_key, done)
+            return Counted(done.decisions, done.run_id)
 
     @activity.defn(name="checkpoints.answer")
     async def answer(self, input: CountInput) -> Counted:
         with translated():
             done = await self._changes.answer(input.run_key, input.answers)
-            if isinstance(done, Refusal):
-                return Counted(refusal=done)
             await self._told(input.run_key, done)
-            return Counted(run_id=done.run_id)
+            return Counted(done.decisions, done.run_id, done.refusal)
 
     @activity.defn(name="checkpoints.pause")
     async def pause(self, input: PauseInput) -> bool:

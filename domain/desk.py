@@ -65,6 +65,18 @@ class Reviewed:
 
 
 @dataclass(frozen=True, slots=True)
+class Decision:
+    """What the database says of a checkpoint: that is what counts."""
+
+    id: str
+    state: State
+    action: str | None
+    by: UUID | None
+    via: Via | None
+    at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
 class Held:
     """A checkpoint as its run holds it: no text. `subject`: what it is about, a tool call's id
     for one; `order`: of its raising; `reminders`: when those that are left are due."""
@@ -136,6 +148,18 @@ def expired(held: Sequence[Held], now: datetime) -> tuple[Held, ...]:
 def to_remind(held: Sequence[Held], now: datetime) -> tuple[Held, ...]:
     """Open questions of which somebody is to be reminded."""
     return tuple(h for h in held if h.state is State.OPEN and h.reminders and h.reminders[0] <= now)
+
+
+def decided(each: Held, decision: Decision) -> Held:
+    """The same, as the database has it."""
+    return replace(
+        each,
+        state=decision.state,
+        action=decision.action,
+        by=decision.by,
+        via=decision.via,
+        at=decision.at,
+    )
 
 
 def reminded(each: Held) -> Held:

@@ -117,27 +117,31 @@ class Desk:
                 via=input.via,
                 at=workflow.now(),
             )
-        counted = await self._count(input, before)
+        step, what = CheckpointActivities.answer, CountInput(self._run_key, input)
+        counted = await self._settled(step, what, before, "count the answer")
         if counted.refusal is not None:
             raise refused(counted.refusal)
-        if counted.run_id is not None:
-            self._go_on()
         return AnswerResult(counted.run_id)
 
-    async def _count(self, input: AnswerInput, before: dict[str, Held]) -> Counted:
-        """What the database says; if they don't count, all is as before."""
+    async def _settled(
+        self, step: Callable[..., Any], what: Any, before: dict[str, Held], summary: str
+    ) -> Counted:
+        """Decide these; what the database says afterwards is how they are.
+
+        It may differ from what was meant: an earlier attempt of a step, of which this workflow
+        does not know, can have been first.
+        """
         self._deciding |= before.keys()
-        valid = False
+        decisions: dict[str, Held] = before
         try:
-            what = CountInput(self._run_key, input)
-            step = CheckpointActivities.answer
-            counted: Counted = await self._quick(step, what, "count the answer")
-            valid = counted.refusal is None
+            counted: Counted = await self._quick(step, what, summary)
+            decisions = {d.id: desk.decided(before[d.id], d) for d in counted.decisions}
         finally:
-            if not valid:
-                self._held |= before
+            self._held |= decisions
             self._deciding -= before.keys()
             self._stirred = True
+        if counted.run_id is not None:
+            self._go_on()
         return counted
 
     def pending(self) -> list[dict[str, Any]]:
@@ -214,20 +218,15 @@ class Desk:
             self._held[held.id] = desk.reminded(self._held[held.id])
 
     async def _expire(self, late: Sequence[Held]) -> None:
-        """From here on an answer comes too late: what the database says is what counts."""
-        ids = tuple(held.id for held in late)
-        silent = {
-            held.id: replace(held, state=State.EXPIRED, via=Via.TIMEOUT, at=workflow.now())
-            for held in late
+        """From here on an answer comes too late."""
+        before = {held.id: held for held in late}
+        now = workflow.now()
+        self._held |= {
+            id: replace(held, state=State.EXPIRED, via=Via.TIMEOUT, at=now)
+            for id, held in before.items()
         }
-        self._held |= silent
-        self._deciding |= silent.keys()
-        try:
-            what = ExpireInput(self._run_key, ids)
-            await self._quick(CheckpointActivities.expire, what, f"no answer: {_scenarios(late)}")
-        finally:
-            self._deciding -= silent.keys()
-        self._go_on()
+        step, what = CheckpointActivities.expire, ExpireInput(self._run_key, tuple(before))
+        await self._settled(step, what, before, f"no answer: {_scenarios(late)}")
 
     def _stands_still(self) -> bool:
         asked = any(h.state is State.OPEN and h.blocks for h in self._held.values())

@@ -6,7 +6,7 @@ run, which stands still or goes on. Each may be asked for twice. Published by th
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -25,6 +25,7 @@ from domain.checkpoints import (
     State,
     Via,
 )
+from domain.desk import Decision
 from domain.events import CheckpointChanged, DurableEvent, Recorded, RunPaused, RunResumed
 from domain.ids import run_key as key_of
 from domain.messages import Usage
@@ -89,11 +90,14 @@ _MOST_CHARACTERS = 20_000  # of an answer that came without being checked by the
 @dataclass(frozen=True, slots=True)
 class Done:
     """`events`: to be published, oldest first; `run_id`: of the segment that the run is in, if
-    the change made it go on; `stands`: it waits for people now."""
+    the change made it go on; `stands`: it waits for people now; `decisions`: how the checkpoints
+    that it was about are afterwards; `refusal`: why answers don't count."""
 
-    events: tuple[Recorded, ...]
+    events: tuple[Recorded, ...] = ()
     run_id: str | None = None
     stands: bool = False
+    decisions: tuple[Decision, ...] = ()
+    refusal: Refusal | None = None
 
 
 class CheckpointChanges:
@@ -111,7 +115,7 @@ class CheckpointChanges:
         async with self._pool.acquire() as connection, connection.transaction():
             run = await connection.fetchrow(_LOCK_RUN, run_key)
             if run is None:
-                return Done(())
+                return Done()
             log = _Log(connection, run)
             for id, deadline in opened:
                 if row := await connection.fetchrow(_PUT, run_key, UUID(id), deadline):
@@ -129,7 +133,7 @@ class CheckpointChanges:
             run = await connection.fetchrow(_LOCK_RUN, run_key)
             row = await connection.fetchrow(_REMIND, run_key, UUID(id), count)
             if run is None or row is None:
-                return Done(())
+                return Done()
             log = _Log(connection, run)
             await log.change(row, Change.REMINDED)
             return Done(tuple(log.events))
@@ -140,7 +144,7 @@ class CheckpointChanges:
         async with self._pool.acquire() as connection, connection.transaction():
             run = await connection.fetchrow(_LOCK_RUN, run_key)
             if run is None:
-                return Done(())
+                return Done(decisions=await _decisions(connection, run_key, ids))
             rows = [await connection.fetchrow(_EXPIRE, run_key, UUID(id)) for id in ids]
             late = [row for row in rows if row is not None]
             log = _Log(connection, run)
@@ -148,22 +152,25 @@ class CheckpointChanges:
                 await log.resume(None, None)
             for row in late:
                 await log.change(row, Change.EXPIRED)
-            return Done(tuple(log.events), log.run_id)
+            decisions = await _decisions(connection, run_key, ids)
+            return Done(tuple(log.events), log.run_id, decisions=decisions)
 
     @reconnecting
-    async def answer(self, run_key: UUID, input: AnswerInput) -> Done | Refusal:
+    async def answer(self, run_key: UUID, input: AnswerInput) -> Done:
         """Have these answers count, all of them or none. The same again changes nothing."""
-        ids = sorted(UUID(answer.checkpoint_id) for answer in input.answers)
+        ids = [answer.checkpoint_id for answer in input.answers]
         async with self._pool.acquire() as connection, connection.transaction():
             run = await connection.fetchrow(_LOCK_RUN, run_key)
-            rows = {str(r["id"]): r for r in await connection.fetch(_LOCKED, run_key, ids)}
-            if settled := _settled(rows, input):
-                if isinstance(settled, Refusal):
-                    return settled
-                return Done((), await _segment_of(connection, run_key, run))
-            if run is None:
-                return Refusal(Refused.EXPIRED, input.answers[0].checkpoint_id)
-            return await _count(connection, run, input)
+            known = await connection.fetch(_LOCKED, run_key, sorted(UUID(id) for id in ids))
+            settled = _settled({str(row["id"]): row for row in known}, input)
+            if settled is None and run is not None:
+                done = await _count(connection, run, input)
+            else:
+                gone = Refusal(Refused.EXPIRED, ids[0])
+                refusal = settled if isinstance(settled, Refusal) else None if settled else gone
+                segment = await _segment_of(connection, run_key, run)
+                done = Done(run_id=segment, refusal=refusal)
+            return replace(done, decisions=await _decisions(connection, run_key, ids))
 
     @reconnecting
     async def pause(self, run_key: UUID) -> Done:
@@ -177,11 +184,11 @@ class CheckpointChanges:
             return Done(tuple(log.events), stands=bool(log.events))
 
 
-async def _count(connection: Connection, run: Row, input: AnswerInput) -> Done | Refusal:
+async def _count(connection: Connection, run: Row, input: AnswerInput) -> Done:
     said = [(answer, await _input(connection, answer)) for answer in input.answers]
     for answer, given in said:
         if answer.action == EDIT and not isinstance(given, dict):
-            return Refusal(Refused.ACTION, answer.checkpoint_id)
+            return Done(refusal=Refusal(Refused.ACTION, answer.checkpoint_id))
     log = _Log(connection, run)
     if input.segment is not None and not run["paused"]:
         await log.pause()
@@ -215,8 +222,8 @@ async def _input(connection: Connection, answer: Answer) -> Any:
         return None
 
 
-def _settled(rows: dict[str, Row], input: AnswerInput) -> Refusal | bool:
-    """False: all can be answered; True: exactly this has been said before."""
+def _settled(rows: dict[str, Row], input: AnswerInput) -> Refusal | bool | None:
+    """None: all can be answered; True: exactly this has been said before."""
     again = 0
     for answer in input.answers:
         row = rows.get(answer.checkpoint_id)
@@ -238,7 +245,24 @@ def _settled(rows: dict[str, Row], input: AnswerInput) -> Refusal | bool:
             via,
             row["answered_at"],
         )
-    return again == len(input.answers)
+    return True if again == len(input.answers) else None
+
+
+async def _decisions(
+    connection: Connection, run_key: UUID, ids: Sequence[str]
+) -> tuple[Decision, ...]:
+    rows = await connection.fetch(_LOCKED, run_key, sorted(UUID(id) for id in ids))
+    return tuple(
+        Decision(
+            str(row["id"]),
+            State(row["state"]),
+            row["action"],
+            row["answered_by"],
+            Via(row["via"]) if row["via"] else None,
+            row["answered_at"],
+        )
+        for row in rows
+    )
 
 
 async def _segment_of(connection: Connection, run_key: UUID, run: Row | None) -> str | None:

@@ -9,6 +9,7 @@ from uuid import UUID
 import pytest
 from temporalio.client import WorkflowUpdateFailedError
 from temporalio.exceptions import ApplicationError
+from temporalio.service import RPCError
 
 from adapters.postgres.checkpoints import CheckpointFilter, CheckpointStore
 from domain.checkpoints import Answer, AnswerInput, AnswerResult, Checkpoint, State, Via
@@ -168,14 +169,21 @@ async def test_of_fifty_answers_at_once_one_counts_and_the_others_are_told_which
     answers = await asyncio.gather(
         *(say(system, run, asked, "approve") for _ in range(50)), return_exceptions=True
     )
+    # Of the others some are told by the run, some find that it has ended: the row says who won.
     won = [answer for answer in answers if isinstance(answer, AnswerResult)]
-    lost = [answer.cause for answer in answers if isinstance(answer, WorkflowUpdateFailedError)]
-    assert (len(won), len(lost)) == (1, 49)
-    assert all(isinstance(e, ApplicationError) and e.type == "checkpoint-answered" for e in lost)
-    [refusal, *_] = lost[0].details  # type: ignore[union-attr]
-    assert (refusal["action"], UUID(refusal["by"])) == ("approve", system.owner)
+    refused = [a.cause for a in answers if isinstance(a, WorkflowUpdateFailedError)]
+    late = [answer for answer in answers if isinstance(answer, RPCError)]
+    assert len(won) + len(refused) + len(late) == 50
+    assert len(won) <= 1
+    for error in refused:
+        assert isinstance(error, ApplicationError)
+        assert error.type == "checkpoint-answered"
+        [refusal] = error.details
+        assert (refusal["action"], UUID(refusal["by"])) == ("approve", system.owner)
     await system.handle(run).result()
     assert written(system, run) == {"one.txt": "one\n"}
+    counted = await system.pool.fetchval("SELECT count(*) FROM checkpoints WHERE state='answered'")
+    assert counted == 1
 
 
 async def test_calls_that_need_no_approval_are_not_held_up(system: System) -> None:
