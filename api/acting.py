@@ -59,3 +59,5 @@ async def _record(services: Services, request: Request, who: Caller, owner: User
 
 JobReading = Annotated[Acting, Depends(acting(Scope.JOBS_READ))]
 JobWriting = Annotated[Acting, Depends(acting(Scope.JOBS_WRITE))]
+RunReading = Annotated[Acting, Depends(acting(Scope.RUNS_READ))]
+RunWriting = Annotated[Acting, Depends(acting(Scope.RUNS_WRITE))]

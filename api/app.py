@@ -12,6 +12,7 @@ from adapters.embeddings import open_embedder
 from adapters.live import LiveEvents
 from adapters.live_hub import LiveHub
 from adapters.postgres.audit import AuditStore
+from adapters.postgres.checkpoints import CheckpointStore
 from adapters.postgres.events import EventStore
 from adapters.postgres.fact_purge import FactPurge
 from adapters.postgres.fact_sources import FactSources
@@ -35,7 +36,17 @@ from adapters.tools.catalog import built_in
 from api import openapi, problems
 from api.body_limit import BodyLimit
 from api.last_resort import LastResort
-from api.routes import audit, automation, catalog, memory, meta, metrics, runs, sessions
+from api.routes import (
+    audit,
+    automation,
+    catalog,
+    checkpoints,
+    memory,
+    meta,
+    metrics,
+    runs,
+    sessions,
+)
 from api.state import Services, State
 
 ROOT = "/api/v1"
@@ -74,7 +85,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         allow_headers=["authorization", "content-type", "last-event-id"],
     )
     agent = APIRouter(prefix=PREFIX)
-    for module in (runs, sessions, memory, catalog, audit, meta):
+    for module in (checkpoints, runs, sessions, memory, catalog, audit, meta):
         agent.include_router(module.router)
     app.include_router(agent)
     app.include_router(automation.router, prefix=ROOT)
@@ -99,6 +110,8 @@ async def _services(settings: Settings, app: FastAPI, stack: AsyncExitStack) -> 
         redis=redis,
         temporal=temporal,
         runs=RunStore(pool),
+        events=events,
+        checkpoints=CheckpointStore(pool),
         messages=MessageStore(pool),
         sessions=SessionStore(pool),
         audit=AuditStore(pool),

@@ -72,7 +72,9 @@ class RunInput(_Shape):
     )
     context: Annotated[list[ContextEntry], Field(max_length=MAX_CONTEXT)] | None = None
     forwarded_props: Any = Field(None, description="`varve`: VarveOptions; the rest is ignored")
-    resume: list[Any] | None = Field(None, description="Not supported yet, must be [] or absent")
+    resume: list[Any] | None = Field(
+        None, description="Answers to the questions that the last run of the thread ended with"
+    )
     state: Any = Field(None, description="Ignored: the agent has no shared state")
 
     @property
@@ -90,8 +92,6 @@ def new_run(body: RunInput, who: Caller) -> NewRun:
     """The run that is asked for. Raises a 422 naming the first member that can't be taken."""
     if body.tools:
         raise invalid("tools", "Client-side tools are not supported: send an empty list.")
-    if body.resume:
-        raise invalid("resume", "No run of this server waits for an answer: leave it out.")
     options = _options(body.forwarded_props)
     request = RunRequest(
         profile=options.profile,
@@ -143,7 +143,7 @@ def _user_message(message: InputMessage, path: str) -> Message:
         raise invalid(f"{path}.content", "The message is empty.")
     if len(text) > MAX_TEXT:
         raise invalid(f"{path}.content", f"At most {MAX_TEXT} characters, not {len(text)}.")
-    return Message(_identifier(f"{path}.id", message.id or ""), Role.USER, text)
+    return Message(identifier(f"{path}.id", message.id or ""), Role.USER, text)
 
 
 def _text(content: Any, path: str) -> str:
@@ -162,7 +162,7 @@ def _text(content: Any, path: str) -> str:
     return "\n".join(pieces)
 
 
-def _identifier(path: str, value: str) -> str:
+def identifier(path: str, value: str) -> str:
     """An id is kept and echoed as it is, so one that can't be stored is refused."""
     if not 0 < len(value) <= MAX_ID:
         raise invalid(path, f"An id of 1 to {MAX_ID} characters.")
@@ -175,7 +175,7 @@ def _own_identifier(path: str, value: str) -> str:
     """An id of the client's choice, which the server's own jobs leave to clients."""
     if value.startswith(SCHEDULE_PREFIX):
         raise invalid(path, f"Ids that begin with {SCHEDULE_PREFIX!r} are those of jobs.")
-    return _identifier(path, value)
+    return identifier(path, value)
 
 
 def check_profile(new: NewRun, visible: Sequence[str]) -> None:

@@ -10,10 +10,10 @@ from fastapi.responses import StreamingResponse
 from pydantic import BaseModel
 
 from api.state import Services
-from domain import agui
+from domain import agui, agui_shapes
 from domain.agui_reader import Numbered, Reader, concerns, ends, snapshot_through
 from domain.agui_shapes import Frame
-from domain.events import Recorded
+from domain.events import Recorded, RunPaused
 from domain.messages import Message
 from domain.runs import Run
 from domain.text import clean
@@ -40,7 +40,7 @@ _SNAPSHOT_CHARACTERS = 2_000_000  # clients refuse a frame over 10 MiB
 _LINE_ENDS = str.maketrans({"\u0085": "\\u0085", "\u2028": "\\u2028", "\u2029": "\\u2029"})
 
 _HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
-_HELLO, _HEARTBEAT = b": varve\n\n", b": heartbeat\n\n"
+HELLO, _HEARTBEAT = b": varve\n\n", b": heartbeat\n\n"
 
 
 def emit(numbered: Numbered) -> bytes:
@@ -81,23 +81,31 @@ def _cleaned(value: Any) -> Any:
 
 
 def stream(
-    services: Services, run: Run, *, modern: bool, cursor: int | None, holds: Sequence[str] = ()
+    services: Services,
+    run: Run,
+    *,
+    modern: bool,
+    cursor: int | None,
+    holds: Sequence[str] = (),
+    segment: int = 0,
 ) -> StreamingResponse:
-    """The run from the beginning, or from behind `cursor`, until it ends.
+    """A segment of the run from its beginning, or from behind `cursor`, until it ends.
 
     holds: ids of the messages that the client has. A client that goes away cancels this reader
     and nothing else.
     """
     at = -1 if cursor is None else cursor
-    reader = Reader(modern=modern, cursor=at, holds=tuple(holds))
-    return StreamingResponse(
-        _frames(services, run, reader), media_type="text/event-stream", headers=_HEADERS
-    )
+    reader = Reader(modern=modern, cursor=at, holds=tuple(holds), segment=segment)
+    return streamed(_frames(services, run, reader))
+
+
+def streamed(frames: AsyncGenerator[bytes]) -> StreamingResponse:
+    return StreamingResponse(frames, media_type="text/event-stream", headers=_HEADERS)
 
 
 async def _frames(services: Services, run: Run, reader: Reader) -> AsyncGenerator[bytes]:
     """Never raises: a stream that breaks says so, since one that just ends reads as success."""
-    yield _HELLO
+    yield HELLO
     cursor = reader.cursor if reader.cursor >= 0 else None
     try:
         async with services.live.reading(run.key, cursor, ended=run.status.ended) as items:
@@ -106,7 +114,8 @@ async def _frames(services: Services, run: Run, reader: Reader) -> AsyncGenerato
                     yield _HEARTBEAT
                     continue
                 conversation = await _conversation(services, run, reader, item)
-                reader, numbered = agui.encode(reader, item, conversation)
+                questions = await _questions(services, reader, item)
+                reader, numbered = agui.encode(reader, item, conversation, questions)
                 if numbered:
                     yield b"".join(emit(one) for one in numbered)
                 if ends(reader, item):
@@ -131,6 +140,14 @@ async def _conversation(
     if through is None or not concerns(reader, item):
         return ()
     return bounded(await services.messages.conversation(run.session_key, through))
+
+
+async def _questions(services: Services, reader: Reader, item: Recorded) -> Sequence[Frame]:
+    """What a pause leaves open, as interrupts."""
+    if not isinstance(item.event, RunPaused) or not concerns(reader, item):
+        return ()
+    asked = await services.checkpoints.by_ids(item.event.checkpoint_ids)
+    return [agui_shapes.interrupt(each) for each in asked]
 
 
 def bounded(messages: Sequence[Message]) -> Sequence[Message]:

@@ -9,6 +9,8 @@ from temporalio.client import Client
 
 from adapters.live import LiveEvents
 from adapters.postgres.audit import AuditStore
+from adapters.postgres.checkpoints import CheckpointStore
+from adapters.postgres.events import EventStore
 from adapters.postgres.fact_purge import FactPurge
 from adapters.postgres.fact_sources import FactSources
 from adapters.postgres.facts import FactStore
@@ -36,6 +38,8 @@ class Services:
     redis: Redis
     temporal: Client
     runs: RunStore
+    events: EventStore
+    checkpoints: CheckpointStore
     messages: MessageStore
     sessions: SessionStore
     audit: AuditStore

@@ -84,6 +84,7 @@ INSERT INTO secrets (id, owner_id, run_id, tool, name, value)
 SELECT $1, c.owner_id, c.run_id, c.secret_for, c.context ->> 'name', $3
 FROM checkpoints c WHERE c.id = $2 AND c.secret_for IS NOT NULL
 """
+_WON = "SELECT answer_id FROM checkpoints WHERE answer_id = ANY($1::uuid[])"
 _SECRET = """
 SELECT s.value FROM secrets s JOIN checkpoint_answers a ON a.secret_id = s.id
 JOIN checkpoints c ON c.id = a.checkpoint_id AND c.state = 'answered' AND c.answer_id = a.id
@@ -215,6 +216,12 @@ class CheckpointStore:
                 _DRAFT, answer, checkpoint_id, owner_id, actor_id, via, action, document, kept
             )
         return answer
+
+    @reconnecting
+    async def answered_with(self, answer_ids: Sequence[UUID]) -> Sequence[UUID]:
+        """Those of these answers that count."""
+        rows = await self._pool.fetch(_WON, list(answer_ids))
+        return [row["answer_id"] for row in rows]
 
     @reconnecting
     async def secret(self, run_key: UUID, tool: str, name: str) -> str | None:

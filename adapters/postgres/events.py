@@ -18,6 +18,14 @@ ORDER BY e.seq
 """
 _LAST_SEQS = "SELECT id, last_seq FROM runs WHERE id = ANY($1::uuid[])"
 
+# Where a segment ends: at the last pause before the next one, or before what there is so far.
+_PAUSED_AT = """
+SELECT max(seq) FROM run_events WHERE run_id = $1 AND kind = 'run_paused'
+AND seq > COALESCE((SELECT seq FROM run_events WHERE run_id = $1 AND kind = 'run_resumed'
+                    AND (payload ->> 'number')::int = $2), 0)
+AND seq < COALESCE((SELECT seq FROM run_events WHERE run_id = $1 AND kind = 'run_resumed'
+                    AND (payload ->> 'number')::int = $2 + 1), 9223372036854775807)
+"""
 _APPEND = """
 WITH r AS (
     UPDATE runs SET last_seq = last_seq + 1 WHERE id = $1 AND status = 'running'
@@ -59,3 +67,8 @@ class EventStore:
         """The last durable seq of each run that exists."""
         rows = await self._pool.fetch(_LAST_SEQS, list(run_keys))
         return {row["id"]: row["last_seq"] for row in rows}
+
+    @reconnecting
+    async def paused_at(self, run_key: UUID, segment: int) -> int | None:
+        """The seq of the pause that ended this segment; None if none did."""
+        return await self._pool.fetchval(_PAUSED_AT, run_key, segment)

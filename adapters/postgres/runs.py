@@ -73,6 +73,12 @@ _GET = f"""
 SELECT {RUN_COLUMNS} FROM runs r JOIN sessions s ON s.id = r.session_id
 WHERE r.id = $1 AND ($2::uuid IS NULL OR r.owner_id = $2)
 """  # noqa: S608
+_SEGMENT = f"""
+SELECT {RUN_COLUMNS}, g.number, g.run_id AS segment_id, g.digest FROM run_segments g
+JOIN runs r ON r.id = g.run_key JOIN sessions s ON s.id = r.session_id WHERE g.key = $1
+"""  # noqa: S608
+_TAKEN = "SELECT true FROM run_segments WHERE key = $1"
+_SEGMENT_ID = "SELECT run_id FROM run_segments WHERE run_key = $1 AND number = $2"
 _LIST = f"""
 SELECT {RUN_COLUMNS} FROM runs r JOIN sessions s ON s.id = r.session_id
 WHERE r.owner_id = $1
@@ -116,6 +122,17 @@ class Accepted:
 
 
 @dataclass(frozen=True, slots=True)
+class Segment:
+    """The stretch of a run that a client knows as `run_id`. `digest`: of the request that began
+    it; None: its run's own, or nobody's."""
+
+    run: Run
+    number: int
+    run_id: str
+    digest: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class RunFilter:
     """What a list of runs may be narrowed to. `before`: (created_at, key) of the last one seen."""
 
@@ -149,6 +166,8 @@ class RunStore:
                     if known["request_digest"] != digest:
                         raise RunConflict(f"Run {new.run_id} was started with another request.")
                     return Accepted(run_of(known), created=False, started=None)
+                if await connection.fetchval(_TAKEN, key):
+                    raise RunConflict(f"Run {new.run_id} was started with another request.")
                 return await self._insert(connection, new, key, session, last, digest)
         except asyncpg.UniqueViolationError as error:
             if constraint(error) == "runs_pkey":  # a twin in another session was faster
@@ -211,8 +230,26 @@ class RunStore:
 
     @reconnecting
     async def get(self, owner_id: UUID, run_id: str) -> Run:
-        """Raises NotFound, for another owner's run too."""
-        return await self._get(run_key(owner_id, run_id), owner_id)
+        """By its own id or that of any segment. Raises NotFound, for another owner's run too."""
+        return (await self.segment(owner_id, run_id)).run
+
+    @reconnecting
+    async def segment(self, owner_id: UUID, run_id: str) -> Segment:
+        """What a client calls a run. Raises NotFound, for another owner's too."""
+        key = run_key(owner_id, run_id)
+        if (row := await self._pool.fetchrow(_SEGMENT, key)) is None:
+            return Segment(await self._get(key, owner_id), 0, run_id)
+        digest = row["digest"]
+        return Segment(
+            run_of(row), row["number"], row["segment_id"], None if digest is None else digest.hex()
+        )
+
+    @reconnecting
+    async def latest_segment(self, run: Run) -> str:
+        """The id under which the run goes on."""
+        if run.segment == 0:
+            return run.run_id
+        return await self._pool.fetchval(_SEGMENT_ID, run.key, run.segment)
 
     @reconnecting
     async def get_by_key(self, key: UUID) -> Run:

@@ -1,6 +1,7 @@
 """The one place where tools are declared, validated and run. Nothing else runs a tool."""
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -175,6 +176,17 @@ class Registry:
         except ValidationError as error:
             return failed(call, explained(error))
         return await self._run(tool, arguments, call, context)
+
+    def wrong(self, name: str, arguments: Mapping[str, Any]) -> str | None:
+        """What is wrong with arguments that a person gives a call of this tool; None: nothing."""
+        tool = self._tools.get(name)
+        if tool is None:
+            return f"there is no tool called {name[:100]!r}"
+        try:
+            tool.arguments.model_validate_json(json.dumps(arguments))
+        except ValidationError as error:
+            return explained(error)
+        return None
 
     def asks_always(self, name: str, listed: Collection[str]) -> bool:
         """Whether each call of this tool needs an approval."""

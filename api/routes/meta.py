@@ -59,7 +59,13 @@ async def get_capabilities(services: Of, who: AnyCaller) -> dict[str, Any]:
         state=ag.StateCapabilities(
             snapshots=True, deltas=False, memory=True, persistent_state=False
         ),
-        human_in_the_loop=ag.HumanInTheLoopCapabilities(supported=False),
+        human_in_the_loop=ag.HumanInTheLoopCapabilities(
+            supported=True,
+            approvals=True,
+            interventions=True,
+            interrupts=True,
+            approve_with_edits=True,
+        ),
     )
     return found.model_dump(mode="json", by_alias=True, exclude_none=True)
 

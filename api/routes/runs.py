@@ -12,18 +12,20 @@ from temporalio.service import RPCError, RPCStatusCode
 from activities.ending import end_lost
 from activities.reconcile import workflow_status
 from adapters.postgres.audit import AuditEntry
-from adapters.postgres.runs import RunFilter
+from adapters.postgres.runs import RunFilter, Segment
 from api import paging, sse
 from api.examples import RUN_INPUT, SSE
 from api.fields import Text
 from api.identity import RunReader, RunWriter
 from api.paging import Cursor, Filter, Limit
 from api.problems import Problem, documented, invalid
+from api.resuming import restated, resume
 from api.run_input import RunInput, check_profile, new_run
 from api.starting import start
 from api.state import Of, Services
 from api.views import InterruptView, Page, RunView
 from domain.agui_reader import end_of
+from domain.errors import SessionBusy
 from domain.events import RunStatus, split
 from domain.ids import run_workflow_id
 from domain.messages import Origin
@@ -60,13 +62,39 @@ async def start_run(
     and replays it from the beginning; with other content it is 409."""
     if idempotency_key is not None and idempotency_key != body.run_id:
         raise invalid("Idempotency-Key", "The run id is the idempotency key: give the same.")
+    if body.resume:
+        segment = await resume(services, body, who)
+        return await _followed(services, segment, request, body)
     new = new_run(body, who)
     check_profile(new, [profile.name for profile in services.profiles.visible_to(who.role)])
-    run, _ = await start(services, new)
+    try:
+        run, _ = await start(services, new)
+    except SessionBusy as busy:
+        standing = await services.runs.get(who.id, busy.active_run_id)
+        asked = await services.checkpoints.open_of_session(who.id, standing.session_key)
+        if not asked or _wants_json(request):
+            raise
+        return sse.streamed(restated(services, standing, body, asked))
     if _wants_json(request):
         view = RunView.of(await services.runs.get(who.id, run.run_id))
         return JSONResponse(view.model_dump(mode="json", by_alias=True), 202)
     return sse.stream(services, run, modern=body.modern, cursor=None, holds=body.holds)
+
+
+async def _followed(
+    services: Services, segment: Segment, request: Request, body: RunInput
+) -> Response:
+    if _wants_json(request):
+        view = RunView.of(segment.run)
+        return JSONResponse(view.model_dump(mode="json", by_alias=True), 202)
+    return sse.stream(
+        services,
+        segment.run,
+        modern=body.modern,
+        cursor=None,
+        holds=body.holds,
+        segment=segment.number,
+    )
 
 
 @router.get("", summary="List runs, newest first", responses=documented(403))
@@ -122,12 +150,15 @@ async def follow_run(
         str | None, Query(description="AG-UI version to speak; absent: the one of the request")
     ] = None,
 ) -> Response:
-    run = await services.runs.get(who.id, run_id)
+    segment = await services.runs.segment(who.id, run_id)
+    run = segment.run
     after = _cursor(last_event_id or cursor, run)
-    if run.status.ended and after is not None and after >= end_of(run.last_seq):
+    if after is not None and await _has_all(services, segment, after):
         return Response(status_code=204)
     spoken = protocol_version or run.request.protocol
-    return sse.stream(services, run, modern=spoken is not None, cursor=after)
+    return sse.stream(
+        services, run, modern=spoken is not None, cursor=after, segment=segment.number
+    )
 
 
 @router.post(
@@ -188,6 +219,15 @@ def _interrupt_view(run: Run, interrupted: bool, detail: str) -> InterruptView:
     return InterruptView(
         run_id=run.run_id, interrupted=interrupted, status=run.status, detail=detail
     )
+
+
+async def _has_all(services: Services, segment: Segment, after: int) -> bool:
+    """Whether nothing comes behind this cursor any more."""
+    run = segment.run
+    if run.status.ended and segment.number == run.segment:
+        return after >= end_of(run.last_seq)
+    paused = await services.events.paused_at(run.key, segment.number)
+    return paused is not None and after >= end_of(paused)
 
 
 def _wants_json(request: Request) -> bool:

@@ -59,11 +59,13 @@ async def get_history(
     session = await services.sessions.get(who.id, thread_id)
     messages, run = await _consistent(services, who, session, include_hidden)
     active = run is not None and not run.status.ended
+    open_ones = await services.checkpoints.open_of_session(who.id, session.key) if active else []
+    latest = await services.runs.latest_segment(run) if run is not None and active else None
     return HistoryView(
         messages=agui_shapes.messages(sse.bounded(messages), settled=not active),
         state={},
-        pending_interrupts=[],
-        active_run_id=run.run_id if run is not None and active else None,
+        pending_interrupts=[agui_shapes.interrupt(each) for each in open_ones],
+        active_run_id=latest,
         last_event_id=end_of(run.last_seq) if run is not None else None,
     )
 

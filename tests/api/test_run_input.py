@@ -38,7 +38,7 @@ REFUSED: list[tuple[str, dict[str, Any]]] = [
     ("forwardedProps.varve.tools", _varve(tools="memory_search")),
     ("forwardedProps.varve.tools.1", _varve(tools=["memory_search", ""])),
     ("tools", {"tools": [{"name": "confirm", "description": "", "parameters": {}}]}),
-    ("resume", {"resume": [{"interruptId": "i", "status": "resolved"}]}),
+    ("resume.0.interruptId", {"resume": [{"interruptId": "i", "status": "resolved"}]}),
     # Parts that are no text.
     ("messages.0.content.0", _message(content=[{"type": "image", "source": {}}])),
     (

@@ -1,12 +1,14 @@
 """Two users and everything there is: neither ever sees, or moves, anything of the other."""
 
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 from adapters.postgres.audit import AuditEntry, AuditStore
+from adapters.postgres.checkpoints import CheckpointStore
 from adapters.postgres.facts import FactStore
 from adapters.postgres.jobs import JobStore
 from adapters.postgres.pool import Pool
+from domain.checkpoints import Action, Question, Scenario
 from domain.facts import FactWrite, Rejection
 from domain.identity import UserRole
 from domain.ids import run_key, session_key
@@ -27,8 +29,12 @@ QUERIES = {
     "/automation/jobs": ("limit=200", "status=active"),
     "/audit": (f"run_id={RUN}", "kind=run_interrupt_requested", "limit=200"),
 }
-BODIES = {"/automation/jobs/{job_id}/backfill": {"start": "2026-11-01", "end": "2026-11-02"}}
-THEIRS = ("{run_id}", "{thread_id}", "{fact_id}", "{job_id}")
+BODIES = {
+    "/automation/jobs/{job_id}/backfill": {"start": "2026-11-01", "end": "2026-11-02"},
+    "/checkpoints/{checkpoint_id}": {"action": "stop"},
+}
+THEIRS = ("{run_id}", "{thread_id}", "{fact_id}", "{job_id}", "{checkpoint_id}")
+CHECKPOINT = "11111111-2222-4333-8444-666666666666"
 FACT = "11111111-2222-4333-8444-555555555555"
 
 
@@ -52,6 +58,10 @@ async def _bob(api: Api, pool: Pool) -> Person:
         detail={"reason": CANARY},
     )
     await AuditStore(pool).append(entry)
+    await pool.execute("UPDATE runs SET status = 'running'")
+    asked = Question(Scenario.MILESTONE, "Milestone", CANARY, (Action("stop", CANARY),))
+    key = run_key(bob.user.id, RUN)
+    await CheckpointStore(pool).raise_(key, UUID(CHECKPOINT), asked, "batch", None)
     return bob
 
 
@@ -61,6 +71,7 @@ def _fill(path: str, rollout: str, job: str = str(uuid4())) -> str:
         "{run_id}": RUN,
         "{thread_id}": THREAD,
         "{fact_id}": FACT,
+        "{checkpoint_id}": CHECKPOINT,
         "{name}": "chat_default",
         "{rollout_id}": rollout,
     }.items():
@@ -75,6 +86,7 @@ async def _all_of_bobs(api: Api, bob: Person) -> list[Any]:
         (await bob.http.get(api.url(path))).json()
         for path in (
             *(f"/runs/{RUN}", f"/sessions/{THREAD}", f"/sessions/{THREAD}/history", "/audit"),
+            *("/checkpoints", f"/checkpoints/{CHECKPOINT}"),
             *("/memory/facts", f"/memory/facts/{FACT}", "/memory/candidates"),
             "/automation/jobs",
         )
@@ -95,7 +107,7 @@ async def test_no_route_under_any_verb_gives_or_changes_anything_of_another(
     for path in paths():
         for verb in VERBS:
             queries = ["", *QUERIES.get(path, ())]
-            if path.startswith("/automation"):
+            if path.startswith(("/automation", "/checkpoints")):
                 queries.append(f"owner_id={bob.user.id}")
             for query in queries:
                 url = f"{_fill(path, rollout, job)}?{query}"
