@@ -1,6 +1,5 @@
 """Questions to people: written down, put, reminded of, and what was answered."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -12,18 +11,19 @@ from activities.errors import translated
 from adapters.postgres.checkpoint_changes import CheckpointChanges, Done
 from adapters.postgres.checkpoints import AboutCall, CheckpointStore
 from adapters.postgres.messages import MessageStore
+from adapters.postgres.runs import RunStore
 from adapters.stream import EventStream
 from adapters.tools.arguments import parsed
 from adapters.tools.registry import Registry
+from domain.asked import cost_question
 from domain.checkpoints import (
     APPROVE_SESSION,
     AnswerInput,
-    Question,
     Refusal,
     Scenario,
     checkpoint_id,
 )
-from domain.desk import Decision, Raised, Reviewed, Verdict
+from domain.desk import Decision, Raised, Reviewed, Verdict, raised
 from domain.tools import ToolCall
 
 
@@ -77,6 +77,14 @@ class Counted:
 
 
 @dataclass(frozen=True, slots=True)
+class CostInput:
+    """`step`: how often people were asked about it, with this time."""
+
+    run_key: UUID
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
 class PauseInput:
     run_key: UUID
 
@@ -87,6 +95,7 @@ class CheckpointActivities:
         *,
         checkpoints: CheckpointStore,
         changes: CheckpointChanges,
+        runs: RunStore,
         messages: MessageStore,
         registry: Registry,
         context: ContextBuilder,
@@ -94,6 +103,7 @@ class CheckpointActivities:
     ) -> None:
         self._checkpoints = checkpoints
         self._changes = changes
+        self._runs = runs
         self._messages = messages
         self._registry = registry
         self._context = context
@@ -152,6 +162,19 @@ class CheckpointActivities:
             await self._told(input.run_key, done)
             return Counted(done.decisions, done.run_id, done.refusal)
 
+    @activity.defn(name="checkpoints.cost")
+    async def cost(self, input: CostInput) -> Raised:
+        """Write down the question whether a run that has cost so much may go on."""
+        with translated():
+            bounds = await self._context.bounds(input.run_key)
+            run = await self._runs.get_by_key(input.run_key)
+            limit = bounds.profile.limits.ask_cost_usd or "0"
+            question = cost_question(run.cost_micro_usd, limit)
+            subject = f"cost:{input.step}"
+            id = checkpoint_id(input.run_key, subject)
+            await self._checkpoints.raise_(input.run_key, id, question, subject, None)
+            return raised(id, question, subject, subject)
+
     @activity.defn(name="checkpoints.pause")
     async def pause(self, input: PauseInput) -> bool:
         """Say that nothing but people is waited for; False if that is not so (any more)."""
@@ -162,10 +185,3 @@ class CheckpointActivities:
 
     async def _told(self, run_key: UUID, done: Done) -> None:
         await self._stream.publish(run_key, done.events)
-
-
-def raised(id: UUID, question: Question, subject: str, batch: str) -> Raised:
-    """What the run has to know of a question."""
-    actions: Sequence[str] = [action.id for action in question.actions]
-    secret = question.secret_for is not None
-    return Raised(str(id), question.scenario, subject, batch, tuple(actions), secret)

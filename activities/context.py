@@ -36,6 +36,14 @@ class Bounds:
         most = self.profile.limits.max_cost_usd
         return most is not None and micro_usd >= Decimal(most) * 1_000_000
 
+    def cost_step(self, micro_usd: int) -> int:
+        """How often people are to be asked about a run that has cost this much: at the profile's
+        ask_cost_usd, at twice that, at four times, …"""
+        ask = self.profile.limits.ask_cost_usd
+        if ask is None or micro_usd < Decimal(ask) * 1_000_000:
+            return 0
+        return int(micro_usd / (Decimal(ask) * 1_000_000)).bit_length()
+
 
 class ContextBuilder:
     def __init__(

@@ -166,6 +166,7 @@ class ModelActivities:
             tuple(_reference(bounds, *each) for each in enumerate(event.tool_calls)),
             event.finish_reason,
             over_cost=bounds.over_cost(done.run_cost_micro_usd),
+            cost_step=bounds.cost_step(done.run_cost_micro_usd),
             ended=_ended(done),
         )
         if not input.extract:

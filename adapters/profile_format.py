@@ -52,8 +52,9 @@ class _Limits(_Part):
     max_output_tokens: int = Field(default=4_096, ge=16, le=200_000)
     timeout_s: int = Field(default=600, ge=1, le=86_400)
     max_cost_usd: str | None = Field(default=None, max_length=20)
+    ask_cost_usd: str | None = Field(default=None, max_length=20)
 
-    @field_validator("max_cost_usd")
+    @field_validator("max_cost_usd", "ask_cost_usd")
     @classmethod
     def positive(cls, value: str | None) -> str | None:
         try:
@@ -139,6 +140,8 @@ def as_document(profile: Profile) -> dict[str, Any]:
             "max_output_tokens": limits.max_output_tokens,
             "timeout_s": limits.timeout_s,
             "max_cost_usd": limits.max_cost_usd,
+            # Left out where it is absent: workers of the version before don't know it.
+            **({"ask_cost_usd": limits.ask_cost_usd} if limits.ask_cost_usd else {}),
         },
         "prompt": profile.prompt,
         "memory": {

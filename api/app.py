@@ -37,6 +37,7 @@ from api import openapi, problems
 from api.body_limit import BodyLimit
 from api.last_resort import LastResort
 from api.routes import (
+    asking,
     audit,
     automation,
     catalog,
@@ -85,7 +86,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         allow_headers=["authorization", "content-type", "last-event-id"],
     )
     agent = APIRouter(prefix=PREFIX)
-    for module in (checkpoints, runs, sessions, memory, catalog, audit, meta):
+    for module in (checkpoints, asking, runs, sessions, memory, catalog, audit, meta):
         agent.include_router(module.router)
     app.include_router(agent)
     app.include_router(automation.router, prefix=ROOT)

@@ -7,10 +7,13 @@ from enum import StrEnum
 from uuid import UUID
 
 from domain.checkpoints import (
+    ANSWER,
     CANCELLED,
     POLICIES,
+    STOP,
     Answer,
     Policy,
+    Question,
     Refusal,
     Refused,
     Scenario,
@@ -53,6 +56,13 @@ class Raised:
     batch: str
     actions: tuple[str, ...]
     secret: bool = False
+
+
+def raised(id: UUID, question: Question, subject: str, batch: str) -> Raised:
+    """What the run has to know of a question."""
+    actions = tuple(action.id for action in question.actions)
+    secret = question.secret_for is not None
+    return Raised(str(id), question.scenario, subject, batch, actions, secret)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +160,18 @@ def to_remind(held: Sequence[Held], now: datetime) -> tuple[Held, ...]:
     return tuple(h for h in held if h.state is State.OPEN and h.reminders and h.reminders[0] <= now)
 
 
+def stopped(held: Sequence[Held]) -> Held | None:
+    """The question by which a person, or silence, has stopped the run; None if none did."""
+    return next(
+        (
+            each
+            for each in held
+            if each.action == STOP and each.state in (State.ANSWERED, State.EXPIRED)
+        ),
+        None,
+    )
+
+
 def decided(each: Held, decision: Decision) -> Held:
     """The same, as the database has it."""
     return replace(
@@ -192,7 +214,7 @@ def refusal(held: Mapping[str, Held], answers: Sequence[Answer]) -> Refusal | No
             late = each.state is not State.ANSWERED
             type = Refused.EXPIRED if late else Refused.ANSWERED
             return Refusal(type, each.id, each.action, each.by, each.via, each.at)
-        untold = each.secret and answer.answer_id is None and answer.action in each.actions
+        untold = each.secret and answer.answer_id is None and answer.action == ANSWER
         if (answer.action != CANCELLED and answer.action not in each.actions) or untold:
             return Refusal(Refused.ACTION, each.id)
     return None

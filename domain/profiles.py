@@ -44,6 +44,7 @@ class Limits:
     max_output_tokens: int = 4096
     timeout_s: int = 600
     max_cost_usd: str | None = None  # decimal string
+    ask_cost_usd: str | None = None  # past it a person is asked, and at each doubling again
 
 
 @dataclass(frozen=True, slots=True)

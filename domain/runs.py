@@ -38,6 +38,7 @@ class AgentRunInput:
     over_cost: bool = False  # its max_cost_usd is spent
     waited_s: float = 0.0  # for people; not part of its time
     put: tuple[datetime, ...] = ()  # when people were asked lately
+    cost_step: int = 0  # about what it costs people were asked so often
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +156,7 @@ class TurnResult:
     over_cost: bool = False  # the run has spent its max_cost_usd
     ended: Ended | None = None
     invalid: str | None = None
+    cost_step: int = 0  # 1: it has cost what a person is asked about; 2: twice that; 3: four times
 
 
 @dataclass(frozen=True, slots=True)

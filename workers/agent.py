@@ -118,9 +118,9 @@ def assemble(
             recall=recall, messages=messages, notices=NoticeStore(pool), stream=stream
         ),
     )
-    checkpoints = CheckpointStore(pool)
+    checkpoints, runs = CheckpointStore(pool), RunStore(pool)
     extraction = ExtractionBuilder(store=ReadingStore(pool), settings=settings)
-    runs, slots, catalog = RunStore(pool), SlotStore(pool), ProfileCatalog(settings.profiles_dir)
+    slots, catalog = SlotStore(pool), ProfileCatalog(settings.profiles_dir)
     return Parts(
         runs=RunActivities(
             runs=runs,
@@ -153,6 +153,7 @@ def assemble(
         checkpoints=CheckpointActivities(
             checkpoints=checkpoints,
             changes=CheckpointChanges(pool),
+            runs=runs,
             messages=messages,
             registry=registry,
             context=context,
@@ -199,7 +200,7 @@ def build(
         *(parts.tools.refuse, parts.tools.fail, parts.facts.index, parts.jobs.reconcile),
         *(parts.tools.answered, parts.checkpoints.review, parts.checkpoints.put),
         *(parts.checkpoints.remind, parts.checkpoints.expire, parts.checkpoints.answer),
-        parts.checkpoints.pause,
+        *(parts.checkpoints.pause, parts.checkpoints.cost),
         *(parts.automation.claim, parts.automation.next_run, parts.automation.await_run),
         *(parts.automation.close, parts.automation.end),
     ]

@@ -60,7 +60,7 @@ class AgentRunWorkflow(Asking):
         return AgentRunResult(ended.status, at.turn, at.message_id, ending.limit)
 
     @workflow.signal
-    def interrupt(self, reason: str) -> None:
+    def interrupt(self, reason: str = "") -> None:
         """Stop now and keep what is done. A second one, or one that comes late, changes nothing."""
         self._interrupted = self._interrupted or reason or "Interrupted."
 
@@ -106,11 +106,16 @@ class AgentRunWorkflow(Asking):
         if step.extracts():
             return await self._extract(step)
         while True:
+            if stop := await self._desk.hold():
+                return Ending(RunStatus.INTERRUPTED, "cancelled", stop)
             limit = await self._limit(step)
             reply = await self._think(step, limit)
             if not reply.calls or limit is not None:
                 return Ending(RunStatus.COMPLETED, limit=limit)
             await self._act(step, reply)
+            if reply.cost_step > self._state.cost_step:
+                self._state = replace(self._state, cost_step=reply.cost_step)
+                self._desk.add((await step.raise_cost(reply.cost_step),))
             if workflow.info().is_continue_as_new_suggested():
                 waited, put = self._desk.waited.total_seconds(), self._desk.put
                 workflow.continue_as_new(replace(self._state, waited_s=waited, put=put))

@@ -7,6 +7,7 @@ from temporalio.exceptions import ApplicationError
 
 with workflow.unsafe.imports_passed_through():
     from domain.checkpoints import Answer, AnswerInput, AnswerResult, Via
+    from domain.desk import Raised
     from workflows.desk import Desk, refused
 
 
@@ -25,8 +26,14 @@ class Asking:
         if refusal := self._desk.refusal(input):
             raise refused(refusal)
 
+    @workflow.update
+    async def ask(self, raised: Raised) -> None:
+        """Have a question asked, or a notice given, that whoever supervises the run wrote down.
+        It comes before the run's next step."""
+        self._desk.add((raised,))
+
     @workflow.signal
-    async def respond(self, checkpoint_id: str, action: str, input: str = "") -> None:
+    async def respond(self, checkpoint_id: str = "", action: str = "", input: str = "") -> None:
         """The same for operators. Unknown, late and repeated ones change nothing."""
         given = AnswerInput((Answer(checkpoint_id, action, text=input),), Via.SIGNAL)
         try:

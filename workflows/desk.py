@@ -52,6 +52,7 @@ class Desk:
         self._deciding: set[str] = set()
         self._working = 0
         self._stirred = False
+        self._leaving = False
         self._paused_at: datetime | None = None
         self.put = tuple(put)
         self.waited = timedelta(seconds=waited_s)
@@ -93,11 +94,32 @@ class Desk:
             await workflow.wait_condition(lambda: doing.done() or attending.done())
             if not doing.done():
                 attending.result()  # only a failure ends it
+            self._leaving = self._stirred = True
+            await attending  # what it has in hand is finished, not cut off
             return await doing
         finally:
+            self._leaving = False
             for task in (doing, attending):
                 task.cancel()
             await asyncio.gather(doing, attending, return_exceptions=True)
+
+    async def hold(self) -> str | None:
+        """Before the next step: put what may be put, and wait for what holds the run up.
+
+        Returns why the run is to stop, if somebody said so.
+        """
+        while await self._due():
+            pass
+        if self._blocked():
+            await self.attend(self._unblocked())
+        stop = desk.stopped(tuple(self._held.values()))
+        return None if stop is None else f"Stopped at a question: {stop.scenario.value}."
+
+    async def _unblocked(self) -> None:
+        await workflow.wait_condition(lambda: not self._blocked())
+
+    def _blocked(self) -> bool:
+        return bool(self._deciding) or any(held.blocks for held in self._held.values())
 
     def refusal(self, input: AnswerInput) -> Refusal | None:
         """Why these answers can't count; None if they can."""
@@ -164,7 +186,7 @@ class Desk:
         return not self._held[id].state.pending and id not in self._deciding
 
     async def _attend(self) -> None:
-        while True:
+        while not self._leaving:
             self._stirred = False
             if await self._due():
                 continue

@@ -15,11 +15,11 @@ from temporalio.exceptions import (
 )
 
 with workflow.unsafe.imports_passed_through():
-    from activities.checkpoints import CheckpointActivities, ReviewInput
+    from activities.checkpoints import CheckpointActivities, CostInput, ReviewInput
     from activities.model import ModelActivities, ModelTurnInput
     from activities.runs import BeginInput, FinishInput, NoticeInput, RunActivities
     from activities.tools import ToolActivities, ToolCallInput, ToolFailureInput
-    from domain.desk import Reviewed
+    from domain.desk import Raised, Reviewed
     from domain.errors import ErrorCode
     from domain.events import Notice
     from domain.profiles import Executor
@@ -136,6 +136,11 @@ class Steps:
         input = ReviewInput(self.run_key, message_id, tuple(call.call_id for call in calls))
         names = ", ".join(dict.fromkeys(call.name for call in calls))
         return await self._quick(CheckpointActivities.review, input, f"review {names}"[:200])
+
+    async def raise_cost(self, step: int) -> Raised:
+        """Write down the question whether a run that has cost so much may go on."""
+        input = CostInput(self.run_key, step)
+        return await self._quick(CheckpointActivities.cost, input, "it has cost much")
 
     async def answered(self, message_id: str, call: CallRef) -> int:
         """Give a call that was a question what came of it. Returns its size in tokens."""
