@@ -96,12 +96,13 @@ class Desk:
                 attending.result()  # only a failure ends it
             self._leaving = self._stirred = True
             await attending  # what it has in hand is finished, not cut off
-            return await doing
-        finally:
             self._leaving = False
-            for task in (doing, attending):
-                task.cancel()
+            return await doing
+        except (Exception, asyncio.CancelledError):  # not when the engine puts the workflow away
+            doing.cancel()
+            attending.cancel()
             await asyncio.gather(doing, attending, return_exceptions=True)
+            raise
 
     async def hold(self) -> str | None:
         """Before the next step: put what may be put, and wait for what holds the run up.

@@ -4,15 +4,21 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 from uuid import uuid4
 
 import pytest
+from temporalio.api.enums.v1 import IndexedValueType
+from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest
+from temporalio.testing import WorkflowEnvironment
 
 from adapters.asking import Asking
 from adapters.postgres.checkpoints import CheckpointFilter, CheckpointStore
+from adapters.postgres.pool import create_pool
 from cli.stack.binaries import script
 from domain.asked import SUPERVISED
+from domain.attributes import COST_MICRO_USD, Keyword
 from domain.checkpoints import Question, Scenario, State, checkpoint_id
 from domain.desk import raised
 from domain.events import CheckpointChanged, RunFinished, RunStatus, ToolFinished
@@ -310,34 +316,57 @@ async def test_a_secret_is_not_taken_from_a_signal(system: System) -> None:
     assert '"skipped"' in result.content
 
 
-async def test_a_hundred_waiting_runs_hold_no_slot_and_no_connection(system: System) -> None:
-    """Two workflow slots, two activity slots, and two database connections for all of them."""
-    from adapters.postgres.pool import create_pool
-
+async def test_a_hundred_runs_wait_an_hour_and_hold_no_slot_and_no_connection(
+    system: System, skipping: WorkflowEnvironment
+) -> None:
+    """Two workflow slots, two activity slots, and two database connections for all of them, on an
+    engine whose time can be skipped."""
+    kinds = {name.value: IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD for name in Keyword}
+    kinds[COST_MICRO_USD] = IndexedValueType.INDEXED_VALUE_TYPE_INT
+    await skipping.client.operator_service.add_search_attributes(
+        AddSearchAttributesRequest(namespace="default", search_attributes=kinds)
+    )
     config = system.settings.model_copy(update={"run_queue": uuid4().hex})
     pool = await create_pool(config.database_url, max_size=2)
     slots = {"max_concurrent_workflow_tasks": 2, "max_concurrent_activities": 2}
-    slots |= {"max_concurrent_local_activities": 2, "max_cached_workflows": 0}
-    async with serving(config, system.client, pool, **slots) as stream:
-        narrow = System(config, system.client, system.pool, stream, system.owner)
-        waiting = [await narrow.start(appends(f"w{n}"), request=CAREFUL) for n in range(100)]
-
-        async def all_wait() -> bool:
-            sql = "SELECT count(*) FROM runs WHERE paused"
-            return await system.pool.fetchval(sql) == 100
-
-        await _patiently(all_wait)
-        others = await asyncio.gather(*(narrow.run(f"hello {n}") for n in range(20)))
-        assert {run.status for run in others} == {DONE}
-        assert await system.pool.fetchval("SELECT count(*) FROM runs WHERE paused") == 100
-        for run in waiting[:3]:
-            [asked] = await open_ones(narrow, run)
-            await say(narrow, run, asked, "approve")
-            await narrow.handle(run).result()
-        for run in waiting[3:]:
-            await narrow.handle(run).signal("interrupt", "")
-        await asyncio.gather(*(narrow.handle(run).result() for run in waiting[3:]))
+    slots |= {"max_concurrent_local_activities": 2, "max_cached_workflows": 10}
+    async with serving(config, skipping.client, pool, **slots) as stream:
+        narrow = System(config, skipping.client, system.pool, stream, system.owner)
+        with skipping.auto_time_skipping_disabled():
+            waiting = [await narrow.start(OFFER) for _ in range(100)]
+            await _patiently(lambda: _all_wait(system, 100))
+        began = await skipping.get_current_time()
+        await skipping.sleep(3600)
+        assert await skipping.get_current_time() - began >= timedelta(hours=1)
+        with skipping.auto_time_skipping_disabled():
+            # The database's clock did not jump: these have time enough by either.
+            others = await asyncio.gather(
+                *(narrow.run(f"hello {n}", request=PATIENT) for n in range(20))
+            )
+            assert {run.status for run in others} == {DONE}
+            assert await _all_wait(system, 100)
+            for run in waiting[:3]:
+                [asked] = await open_ones(narrow, run)
+                await say(narrow, run, asked, "alternative_1")
+                await narrow.handle(run).result()
+            assert await _all_wait(system, 97)
     await pool.close()
+
+
+PATIENT = RunRequest(
+    inline=json.dumps(
+        {
+            "name": "patient",
+            "executor": "worker",
+            "model": {"name": "stand-in"},
+            "limits": {"timeout_s": 7200},
+        }
+    )
+)
+
+
+async def _all_wait(system: System, count: int) -> bool:
+    return await system.pool.fetchval("SELECT count(*) FROM runs WHERE paused") == count
 
 
 async def _patiently(condition: Callable[[], Awaitable[bool]]) -> None:
