@@ -188,7 +188,7 @@ def _ended(done: DoneTurn) -> Ended | None:
     if done.finished is None:
         return None
     assert isinstance(done.finished.event, RunFinished)
-    return Ended(done.finished.event.status, done.run_cost_micro_usd)
+    return Ended(done.finished.event.status, done.run_cost_micro_usd, done.next_run)
 
 
 def _reference(bounds: Bounds, place: int, call: ToolCall) -> CallRef:

@@ -64,6 +64,16 @@ class RunActivities:
         self._stream = stream
         self._settings = settings
 
+    @activity.defn(name="runs.admit")
+    async def admit(self, input: BeginInput) -> bool:
+        """Let a queued run into its session. False: it is not its turn; one that is over may go
+        on too, to find that out."""
+        with translated():
+            turn = await self._runs.admit(input.run_key)
+            if turn.started is not None:
+                await self._stream.publish(input.run_key, [turn.started])
+            return turn.admitted or turn.over
+
     @activity.defn(name="runs.begin")
     async def begin(self, input: BeginInput) -> RunPlan | None:
         """Resolve the profile and freeze it into the run; None if the run has ended already."""
@@ -126,7 +136,8 @@ class RunActivities:
             return Ended(RunStatus.FAILED, 0)
         await self._stream.publish(input.run_key, [*recorded, last])
         run = await self._runs.get_by_key(input.run_key)
-        return Ended(run.status, run.cost_micro_usd)
+        waiting = await self._runs.next_in_line(run.session_key)
+        return Ended(run.status, run.cost_micro_usd, waiting)
 
     async def _answer_open_calls(self, run_key: UUID, ending: Ending) -> list[Recorded]:
         """Every tool call gets a result, also one that the run's end cut off."""

@@ -1,12 +1,13 @@
 """Start a run's workflow: the one way, for the API and for whoever finds it was never started."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 from temporalio.client import Client
 from temporalio.common import WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 
 from activities.attributes import at_start
+from domain.events import RunStatus
 from domain.ids import AGENT_RUN, run_workflow_id
 from domain.runs import AgentRunInput, Run
 
@@ -24,10 +25,12 @@ async def start_run(client: Client, run: Run, queue: str) -> None:
 
     By name, since what runs it may live in another process and a later version.
     """
+    delay = None if run.not_before is None else run.not_before - datetime.now(UTC)
     try:
         await client.start_workflow(
             AGENT_RUN,
-            AgentRunInput(run.key),
+            AgentRunInput(run.key, queued=run.status is RunStatus.QUEUED),
+            start_delay=delay if delay is not None and delay > timedelta() else None,
             id=run_workflow_id(run.key),
             task_queue=queue,
             id_reuse_policy=RUN_REUSE,

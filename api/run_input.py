@@ -5,9 +5,17 @@ taken. What we can't do is refused by name rather than ignored.
 """
 
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, cast
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import (
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
 from pydantic.alias_generators import to_camel
 
 from api.fields import Text
@@ -15,7 +23,7 @@ from api.problems import invalid
 from domain.identity import Caller
 from domain.jobs import SCHEDULE_PREFIX
 from domain.messages import Message, Role
-from domain.runs import NewRun, RunRequest
+from domain.runs import NewRun, OnBusy, RunRequest
 from domain.text import clean
 
 MAX_ID = 200
@@ -23,6 +31,8 @@ MAX_TEXT = 200_000
 MAX_CONTEXT = 50
 MAX_CONTEXT_TEXT = 20_000
 MAX_NEW_MESSAGES = 50
+MAX_DELAY_S = 366 * 86_400
+MAX_WAIT_S = 300
 
 Id = Annotated[str, Field(min_length=1, max_length=MAX_ID)]
 Name = Annotated[Text, Field(min_length=1, max_length=MAX_ID)]
@@ -57,7 +67,20 @@ class VarveOptions(BaseModel):
     tools: Annotated[list[Name], Field(max_length=500)] | None = Field(
         None, description="Tools this run may use at most; absent: all, []: none"
     )
-    on_busy: str = Field("reject", description="Only `reject`: 409 with the active run's id")
+    on_busy: OnBusy = Field(
+        OnBusy.REJECT, description="What to do if a run is at work on the session"
+    )
+    start_at: AwareDatetime | None = Field(None, description="Not before then; a year at most")
+    delay_s: float | None = Field(None, gt=0, le=MAX_DELAY_S, description="The same, from now")
+    wait_s: float | None = Field(
+        None, gt=0, le=MAX_WAIT_S, description="With JSON: answer when the run is over, or then"
+    )
+
+    @model_validator(mode="after")
+    def one_time_is_enough(self) -> "VarveOptions":
+        if self.start_at is not None and self.delay_s is not None:
+            raise ValueError("start_at and delay_s exclude each other")
+        return self
 
 
 class RunInput(_Shape):
@@ -88,11 +111,11 @@ class RunInput(_Shape):
         return tuple(message.id for message in self.messages if message.id)
 
 
-def new_run(body: RunInput, who: Caller) -> NewRun:
+def new_run(body: RunInput, who: Caller, idempotency_key: str | None = None) -> NewRun:
     """The run that is asked for. Raises a 422 naming the first member that can't be taken."""
     if body.tools:
         raise invalid("tools", "Client-side tools are not supported: send an empty list.")
-    options = _options(body.forwarded_props)
+    options = options_of(body)
     request = RunRequest(
         profile=options.profile,
         tools=None if options.tools is None else tuple(options.tools),
@@ -105,10 +128,26 @@ def new_run(body: RunInput, who: Caller) -> NewRun:
         run_id=_own_identifier("runId", body.run_id),
         request=request,
         messages=_new_messages(body.messages),
+        on_busy=options.on_busy,
+        not_before=_not_before(options),
+        idempotency_key=idempotency_key,
     )
 
 
-def _options(forwarded: Any) -> VarveOptions:
+def _not_before(options: VarveOptions) -> datetime | None:
+    now = datetime.now(UTC)
+    if options.delay_s is not None:
+        return now + timedelta(seconds=options.delay_s)
+    if options.start_at is None or options.start_at <= now:
+        return None
+    if options.start_at > now + timedelta(seconds=MAX_DELAY_S):
+        raise invalid("forwardedProps.varve.start_at", "A year ahead at most.")
+    return options.start_at.astimezone(UTC)
+
+
+def options_of(body: RunInput) -> VarveOptions:
+    """`forwardedProps.varve`. Raises a 422 naming the option that can't be taken."""
+    forwarded = body.forwarded_props
     given = cast(dict[str, Any], forwarded).get("varve") if isinstance(forwarded, dict) else None
     try:
         options = VarveOptions.model_validate({} if given is None else given)
@@ -116,9 +155,6 @@ def _options(forwarded: Any) -> VarveOptions:
         first = error.errors()[0]
         path = ".".join(["forwardedProps", "varve", *(str(part) for part in first["loc"])])
         raise invalid(path, first["msg"]) from error
-    if options.on_busy != "reject":
-        message = f"{options.on_busy!r} is not implemented: only 'reject' is."
-        raise invalid("forwardedProps.varve.on_busy", message)
     return options
 
 

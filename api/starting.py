@@ -9,26 +9,37 @@ from temporalio.service import RPCError
 from activities.ending import end_lost
 from activities.reconcile import GRACE, workflow_status
 from activities.start import start_run
-from adapters.postgres.runs import Accepted
+from adapters.postgres.acceptance import Accepted
+from api.busy import make_way
 from api.state import Services
+from api.stopping import end_unstarted
 from domain.errors import NotFound, SessionBusy
 from domain.events import RunStatus
-from domain.runs import NewRun, Run
+from domain.identity import Caller
+from domain.runs import NewRun, OnBusy, Run
+
+_TURNS = 30
+"""How often a request that may stop others finds somebody in its way again before it gives up."""
 
 _log = structlog.get_logger(__name__)
 
 
-async def start(services: Services, new: NewRun) -> tuple[Run, bool]:
+async def start(services: Services, who: Caller, new: NewRun) -> tuple[Run, bool]:
     """Accept and start a run, or find it if it is known; (run, whether it is new).
 
-    Raises SessionBusy, RunConflict, InvalidInput, and RPCError when the engine can't be reached;
-    the acceptance is then withdrawn, so the same request may simply be sent again.
+    A session at work is dealt with as `new.on_busy` says. Raises SessionBusy, RunConflict,
+    InvalidInput, and RPCError when the engine can't be reached; the acceptance is then withdrawn,
+    so the same request may simply be sent again.
     """
-    accepted = await _accept(services, new)
+    accepted = await _accept(services, who, new)
     run = accepted.run
-    if accepted.started is None:
+    if not accepted.created:
         return run, False
-    await services.stream.publish(run.key, [accepted.started])
+    if reason := await services.runs.stopped_early(run.key):
+        await end_unstarted(services, run, reason)
+        return await services.runs.get_by_key(run.key), True
+    if accepted.started is not None:
+        await services.stream.publish(run.key, [accepted.started])
     try:
         await start_run(services.temporal, run, services.settings.run_queue)
     except (RPCError, OSError) as error:
@@ -39,13 +50,23 @@ async def start(services: Services, new: NewRun) -> tuple[Run, bool]:
     return run, True
 
 
-async def _accept(services: Services, new: NewRun) -> Accepted:
-    try:
-        return await services.runs.accept(new)
-    except SessionBusy as busy:
-        if not await _freed(services, new, busy.active_run_id):
-            raise
-        return await services.runs.accept(new)
+async def _accept(services: Services, who: Caller, new: NewRun) -> Accepted:
+    if new.not_before is not None:
+        return await services.runs.queue(new)
+    for _ in range(_TURNS):
+        try:
+            return await services.runs.accept(new)
+        except SessionBusy as busy:
+            if await _freed(services, new, busy.active_run_id):
+                continue
+            match new.on_busy:
+                case OnBusy.REJECT:
+                    raise
+                case OnBusy.ENQUEUE:
+                    return await services.runs.queue(new)
+                case OnBusy.INTERRUPT | OnBusy.ROLLBACK:
+                    await make_way(services, who, new, busy)
+    return await services.runs.accept(new)
 
 
 async def _freed(services: Services, new: NewRun, run_id: str) -> bool:
@@ -64,7 +85,7 @@ async def _freed(services: Services, new: NewRun, run_id: str) -> bool:
         return False
     if status is WorkflowExecutionStatus.RUNNING:
         return False
-    if status is None and run.status is RunStatus.ACCEPTED:
+    if status is None and run.status in (RunStatus.ACCEPTED, RunStatus.QUEUED):
         return False  # it waits to be started, the reconciler will
     await end_lost(services.runs, services.stream, run.key)
     return True

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -52,12 +52,13 @@ class RunView(View):
     error_message: str | None
     last_event_id: int = Field(description="Id that says: every durable event so far is held")
     created_at: datetime
+    start_at: datetime | None = Field(description="Of a delayed run: not before then")
     started_at: datetime | None
     finished_at: datetime | None
     workflow_id: str = Field(description="The run in Temporal")
 
     @classmethod
-    def of(cls, run: Run) -> "RunView":
+    def of(cls, run: Run) -> Self:
         usage = run.usage
         return cls(
             run_id=run.run_id,
@@ -78,16 +79,23 @@ class RunView(View):
             error_message=run.error_message,
             last_event_id=end_of(run.last_seq),
             created_at=run.created_at,
+            start_at=run.not_before,
             started_at=run.started_at,
             finished_at=run.finished_at,
             workflow_id=run_workflow_id(run.key),
         )
 
 
+class AnsweredRunView(RunView):
+    """A run whose end was waited for."""
+
+    answer: str | None = Field(None, description="What the agent said last")
+
+
 class InterruptView(View):
     run_id: str
     interrupted: bool = Field(description="False: the run had ended, nothing was done")
-    status: RunStatus
+    status: RunStatus | None = Field(description="null: it has not arrived yet")
     detail: str
 
 

@@ -42,6 +42,7 @@ def split(value: int) -> tuple[int, int]:
 
 
 class RunStatus(StrEnum):
+    QUEUED = "queued"  # its session is at work, or its time has not come
     ACCEPTED = "accepted"  # the row is written, the workflow not yet seen
     RUNNING = "running"
     WAITING = "waiting"  # running, and at a standstill until a person answers

@@ -39,6 +39,7 @@ class AgentRunInput:
     waited_s: float = 0.0  # for people; not part of its time
     put: tuple[datetime, ...] = ()  # when people were asked lately
     cost_step: int = 0  # about what it costs people were asked so often
+    queued: bool = False  # it has to be admitted to its session first
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,15 @@ class RunRequest:
     slot: str | None = None
 
 
+class OnBusy(StrEnum):
+    """What becomes of a request whose session is at work."""
+
+    REJECT = "reject"
+    ENQUEUE = "enqueue"  # it waits its turn
+    INTERRUPT = "interrupt"  # the run at work is stopped, what it said stays
+    ROLLBACK = "rollback"  # the run at work is stopped, and it is as if it had not been
+
+
 @dataclass(frozen=True, slots=True)
 class NewRun:
     """A request to run. `messages`: the trailing user messages the client sent, ids its own."""
@@ -66,6 +76,9 @@ class NewRun:
     messages: tuple[Message, ...]
     origin: Origin = Origin.CHAT
     session_type: SessionType = SessionType.CHAT
+    on_busy: OnBusy = OnBusy.REJECT
+    not_before: datetime | None = None
+    idempotency_key: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +106,7 @@ class Run:
     started_at: datetime | None
     finished_at: datetime | None
     segment: int = 0  # the number of its latest
+    not_before: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,10 +153,12 @@ class CallRef:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a run did end: not always as asked, when it had ended before."""
+    """How a run did end: not always as asked, when it had ended before. `next_run`: key of the
+    run whose turn it is now."""
 
     status: RunStatus
     cost_micro_usd: int
+    next_run: UUID | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,9 @@
 
 from uuid import UUID, uuid4
 
+from adapters.postgres.acceptance import Accepted
 from adapters.postgres.pool import Pool
-from adapters.postgres.runs import Accepted, RunStore
+from adapters.postgres.runs import RunStore
 from domain.messages import Message, Role
 from domain.runs import NewRun, RunRequest
 

@@ -196,7 +196,8 @@ def build(
 ) -> list[Worker]:
     """One worker per task queue that this process serves. `options` go to each of them."""
     quick = [
-        *(parts.runs.begin, parts.runs.finish, parts.runs.notice, parts.reconcile.sweep),
+        *(parts.runs.begin, parts.runs.finish, parts.runs.notice, parts.runs.admit),
+        parts.reconcile.sweep,
         *(parts.tools.refuse, parts.tools.fail, parts.facts.index, parts.jobs.reconcile),
         *(parts.tools.answered, parts.checkpoints.review, parts.checkpoints.put),
         *(parts.checkpoints.remind, parts.checkpoints.expire, parts.checkpoints.answer),

@@ -28,18 +28,19 @@ with workflow.unsafe.imports_passed_through():
     from workflows.asking import Asking
     from workflows.calls import carry_out
     from workflows.desk import Desk
+    from workflows.interrupting import Interruptible
     from workflows.steps import Steps
+    from workflows.turns import Queueing, call_next
 
 
 @workflow.defn(name=AGENT_RUN)
-class AgentRunWorkflow(Asking):
+class AgentRunWorkflow(Asking, Interruptible, Queueing):
     """Everything a run says and does is in PostgreSQL; what crosses here is ids and verdicts."""
 
     @workflow.init
     def __init__(self, input: AgentRunInput) -> None:
         self._state = input
         self._plan: RunPlan | None = None
-        self._interrupted: str | None = None
         self._ended: Ended | None = None  # once the last turn has ended the run
         self._desk = Desk(input.run_key, self._quick, _standing, input.put, input.waited_s)
 
@@ -59,11 +60,6 @@ class AgentRunWorkflow(Asking):
         at = self._state
         return AgentRunResult(ended.status, at.turn, at.message_id, ending.limit)
 
-    @workflow.signal
-    def interrupt(self, reason: str = "") -> None:
-        """Stop now and keep what is done. A second one, or one that comes late, changes nothing."""
-        self._interrupted = self._interrupted or reason or "Interrupted."
-
     @workflow.query
     def status(self) -> dict[str, Any]:
         """Where the run is, for operators."""
@@ -77,27 +73,16 @@ class AgentRunWorkflow(Asking):
 
     async def _until_done(self) -> Ending:
         """Converse until there is an end, or until somebody says stop."""
-        work = asyncio.create_task(self._converse())
         try:
-            await workflow.wait_condition(lambda: work.done() or self._interrupted is not None)
-        except asyncio.CancelledError:  # of the whole workflow: what was said is kept first
-            work.cancel()
-            await asyncio.gather(work, return_exceptions=True)
-            raise
-        if self._interrupted is not None and not work.done():
-            work.cancel()
-        try:
-            return await work
-        except asyncio.CancelledError:
-            if self._interrupted is None:
-                raise
-            return Ending(RunStatus.INTERRUPTED, "cancelled", self._interrupted)
+            return await self._unless_interrupted(self._converse())
         except (ActivityError, ApplicationError) as error:
-            if self._interrupted is not None:  # also if its worker died and nobody saw the cancel
-                return Ending(RunStatus.INTERRUPTED, "cancelled", self._interrupted)
             return steps.ending_of(error, self._plan, self._desk.waited)
 
     async def _converse(self) -> Ending:
+        if self._state.queued:
+            if not await self._let_in(self._state.run_key):
+                workflow.continue_as_new(self._state)
+            self._state = replace(self._state, queued=False)
         self._plan = plan = await steps.begin(self._state.run_key)
         if plan is None:
             return Ending(RunStatus.FAILED, "ended", "The run had ended before it began.")
@@ -155,6 +140,7 @@ class AgentRunWorkflow(Asking):
         """Record the end, unless the last turn did."""
         ended = self._ended or await steps.finish(self._state.run_key, self._plan, ending)
         workflow.upsert_search_attributes(attributes.at_end(ended, self._plan))
+        await call_next(ended)
         return ended
 
     async def _quick(self, method: Callable[..., Any], input: Any, summary: str) -> Any:

@@ -46,6 +46,12 @@ async def begin(run_key: UUID) -> RunPlan | None:
     )
 
 
+async def admit(run_key: UUID) -> bool:
+    """Let a queued run into its session; False if it is not its turn."""
+    step = RunActivities.admit
+    return await quick_step(Placement.LEAN, step, BeginInput(run_key), "is it its turn?")
+
+
 async def finish(run_key: UUID, plan: RunPlan | None, ending: Ending) -> Ended:
     placement = plan.placement if plan else Placement.LEAN
     summary = f"end: {ending.status}"

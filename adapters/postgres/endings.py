@@ -36,6 +36,14 @@ END_QUESTIONS = f"""
 END_SECRETS = f"DELETE FROM secrets USING r WHERE {ENDED} AND secrets.run_id = r.id"  # noqa: S608
 
 
+def next_in_line(session: str) -> str:
+    """The query for the queued run of a session (a column or parameter) whose turn it is."""
+    return f"""
+        SELECT q.id FROM runs q WHERE q.session_id = {session} AND q.status = 'queued'
+        AND (q.not_before IS NULL OR q.not_before <= now()) ORDER BY q.created_at, q.id LIMIT 1
+    """  # noqa: S608 (of our own making)
+
+
 def end_of(row: Row) -> Recorded:
     """The terminal event from a row of END_EVENT."""
     event = event_codec.load_row(row["payload"], None, None)

@@ -5,7 +5,7 @@ from datetime import datetime
 from uuid import UUID
 
 from adapters.postgres.pool import Pool, reconnecting
-from adapters.postgres.runs import request_of
+from adapters.postgres.run_rows import request_of
 from domain.errors import NotFound
 from domain.events import RunStatus
 from domain.messages import Origin

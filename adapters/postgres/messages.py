@@ -36,6 +36,9 @@ SELECT * FROM (
     ORDER BY seq DESC LIMIT $3
 ) AS latest ORDER BY seq
 """  # noqa: S608
+_ANSWER = """
+SELECT content FROM messages WHERE run_id = $1 AND role = 'assistant' ORDER BY seq DESC LIMIT 1
+"""
 _TEXTS = "SELECT content FROM messages WHERE session_id = $1 AND id = ANY ($2) ORDER BY seq"
 _GET = f"SELECT {COLUMNS} FROM messages WHERE session_id = $1 AND id = $2"  # noqa: S608
 _SESSION = "id, thread_id, type, title, profile, last_seq, created_at, updated_at"
@@ -84,6 +87,11 @@ class MessageStore:
     async def get(self, session: UUID, message_id: str) -> Message | None:
         row = await self._pool.fetchrow(_GET, session, message_id)
         return None if row is None else message_of(row)
+
+    @reconnecting
+    async def answer(self, run_key: UUID) -> str | None:
+        """The last thing that the model said in this run."""
+        return await self._pool.fetchval(_ANSWER, run_key)
 
     @reconnecting
     async def texts(self, session: UUID, ids: Sequence[str]) -> list[str]:

@@ -14,7 +14,14 @@ from uuid import UUID
 import asyncpg
 
 from adapters import event_codec
-from adapters.postgres.endings import END_AUDIT, END_EVENT, END_QUESTIONS, END_SECRETS, end_of
+from adapters.postgres.endings import (
+    END_AUDIT,
+    END_EVENT,
+    END_QUESTIONS,
+    END_SECRETS,
+    end_of,
+    next_in_line,
+)
 from adapters.postgres.events import append
 from adapters.postgres.pool import Pool, Row, constraint, reconnecting
 from domain.errors import StaleAttempt
@@ -84,19 +91,21 @@ WITH r AS (
 ), ended AS ({END_EVENT}), audited AS ({END_AUDIT}),
      asked AS ({END_QUESTIONS}), given AS ({END_SECRETS})
 SELECT event.seq AS event_seq, event.created_at AS event_at, r.executor, r.cost_micro_usd,
-       ended.seq, ended.payload, ended.created_at
+       ended.seq, ended.payload, ended.created_at,
+       CASE WHEN ended.seq IS NOT NULL THEN ({next_in_line("r.session_id")}) END AS next_run
 FROM event CROSS JOIN r LEFT JOIN ended ON true
 """  # noqa: S608 (a constant)
-_COMPLETED_TURN = """
+_COMPLETED_TURN = f"""
 SELECT m.id, m.content, m.tool_calls, m.metadata ->> 'finish_reason' AS finish_reason,
        e.seq AS event_seq, e.created_at AS event_at, r.cost_micro_usd, r.executor,
-       ended.seq, ended.payload, ended.created_at
+       ended.seq, ended.payload, ended.created_at,
+       CASE WHEN ended.seq IS NOT NULL THEN ({next_in_line("r.session_id")}) END AS next_run
 FROM run_events e
 JOIN runs r ON r.id = e.run_id
 JOIN messages m ON m.session_id = r.session_id AND m.id = e.payload ->> 'message_id'
 LEFT JOIN run_events ended ON ended.run_id = r.id AND ended.kind = 'run_finished'
 WHERE e.run_id = $1 AND e.kind = 'turn_completed' AND (e.payload ->> 'turn')::int = $2
-"""
+"""  # noqa: S608
 _FINISH_TOOL = """
 WITH r AS (
     UPDATE runs SET last_seq = last_seq + 1
@@ -154,12 +163,13 @@ class OpenTurn:
 @dataclass(frozen=True, slots=True)
 class DoneTurn:
     """A turn whose message is stored. `run_cost_micro_usd`: of the run so far; `finished`: the
-    end of the run, if it has ended."""
+    end of the run, if it has ended; `next_run`: whose turn it then is in the session."""
 
     completed: Recorded
     event: TurnCompleted
     run_cost_micro_usd: int
     finished: Recorded | None = None
+    next_run: UUID | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,7 +296,7 @@ def _done_turn(
     event = TurnCompleted(turn, message_id, row["executor"], finish, text, calls)
     recorded = _recorded(row["event_seq"], row["event_at"], event)
     finished = None if row["seq"] is None else end_of(row)
-    return DoneTurn(recorded, event, row["cost_micro_usd"], finished)
+    return DoneTurn(recorded, event, row["cost_micro_usd"], finished, row["next_run"])
 
 
 def _recorded(seq: int, at: datetime, event: DurableEvent) -> Recorded:

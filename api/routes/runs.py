@@ -6,30 +6,26 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import BaseModel, Field
-from temporalio.client import WorkflowExecutionStatus
-from temporalio.service import RPCError, RPCStatusCode
 
-from activities.ending import end_lost
-from activities.reconcile import workflow_status
-from adapters.postgres.audit import AuditEntry
 from adapters.postgres.runs import RunFilter, Segment
 from api import paging, sse
 from api.examples import RUN_INPUT, SSE
 from api.fields import Text
 from api.identity import RunReader, RunWriter
 from api.paging import Cursor, Filter, Limit
-from api.problems import Problem, documented, invalid
+from api.problems import Problem, documented
 from api.resuming import restated, resume
-from api.run_input import RunInput, check_profile, new_run
+from api.run_input import MAX_WAIT_S, RunInput, check_profile, identifier, new_run, options_of
 from api.starting import start
 from api.state import Of, Services
-from api.views import InterruptView, Page, RunView
+from api.stopping import stop
+from api.views import AnsweredRunView, InterruptView, Page, RunView
+from api.waiting import over
 from domain.agui_reader import end_of
-from domain.errors import SessionBusy
+from domain.errors import NotFound, SessionBusy
 from domain.events import RunStatus, split
-from domain.ids import run_workflow_id
 from domain.messages import Origin
-from domain.runs import Ending, Run
+from domain.runs import Run
 
 router = APIRouter(prefix="/runs", tags=["runs"])
 
@@ -55,20 +51,26 @@ async def start_run(
     services: Of,
     who: RunWriter,
     idempotency_key: Annotated[
-        str | None, Header(description="If given, must equal runId, which is the idempotency key")
+        str | None,
+        Header(
+            min_length=1,
+            max_length=200,
+            description="The same key with the same content finds the same run, whatever its runId",
+        ),
+    ] = None,
+    prefer: Annotated[
+        str | None, Header(description="`wait=10`: as the option wait_s (RFC 7240)")
     ] = None,
 ) -> Response:
     """Takes an AG-UI RunAgentInput. The same `runId` with the same content attaches to the run
     and replays it from the beginning; with other content it is 409."""
-    if idempotency_key is not None and idempotency_key != body.run_id:
-        raise invalid("Idempotency-Key", "The run id is the idempotency key: give the same.")
     if body.resume:
         segment = await resume(services, body, who)
         return await _followed(services, segment, request, body)
-    new = new_run(body, who)
+    new = new_run(body, who, idempotency_key)
     check_profile(new, [profile.name for profile in services.profiles.visible_to(who.role)])
     try:
-        run, _ = await start(services, new)
+        run, _ = await start(services, who, new)
     except SessionBusy as busy:
         standing = await services.runs.get(who.id, busy.active_run_id)
         asked = await services.checkpoints.open_of_session(who.id, standing.session_key)
@@ -76,9 +78,33 @@ async def start_run(
             raise
         return sse.streamed(restated(services, standing, body, asked))
     if _wants_json(request):
-        view = RunView.of(await services.runs.get(who.id, run.run_id))
-        return JSONResponse(view.model_dump(mode="json", by_alias=True), 202)
+        return await _as_json(services, run, _wait_s(body, prefer))
     return sse.stream(services, run, modern=body.modern, cursor=None, holds=body.holds)
+
+
+async def _as_json(services: Services, run: Run, wait_s: float | None) -> Response:
+    """202 with the run; 200 with its answer, if that is waited for and it comes in time."""
+    if wait_s is not None and await over(services, run, wait_s, or_paused=True):
+        now = await services.runs.get_by_key(run.key)
+        if now.status.ended:
+            view = AnsweredRunView.of(now).model_copy(
+                update={"answer": await services.messages.answer(now.key)}
+            )
+            return JSONResponse(view.model_dump(mode="json", by_alias=True))
+    now = await services.runs.get_by_key(run.key)
+    return JSONResponse(RunView.of(now).model_dump(mode="json", by_alias=True), 202)
+
+
+def _wait_s(body: RunInput, prefer: str | None) -> float | None:
+    """How long the end of the run is waited for: an option, or RFC 7240's `Prefer: wait=10`."""
+    given = options_of(body).wait_s
+    if given is not None or prefer is None:
+        return given
+    for preference in prefer.split(","):
+        name, _, value = preference.partition("=")
+        if name.strip().lower() == "wait" and value.strip().isdecimal():
+            return min(float(value), MAX_WAIT_S)
+    return None
 
 
 async def _followed(
@@ -172,42 +198,27 @@ async def interrupt_run(
 ) -> InterruptView:
     """The run ends as `interrupted` within about a second. Interrupting an ended run does nothing
     and says so."""
-    run = await services.runs.get(who.id, run_id)
     reason = (body.reason if body else "") or "Interrupted by the user."
-    if run.status.ended:
-        return _interrupt_view(run, False, "The run had ended already; nothing was done.")
-    await services.audit.append(
-        AuditEntry(
-            owner_id=run.owner_id,
-            actor_id=who.id,
-            kind="run_interrupt_requested",
-            run_key=run.key,
-            session_key=run.session_key,
-            detail={"reason": reason},
-        )
-    )
-    await _interrupt(services, run, reason)
-    run = await services.runs.get(who.id, run_id)
-    return _interrupt_view(run, True, "The run is being stopped; what is done is kept.")
-
-
-async def _interrupt(services: Services, run: Run, reason: str) -> None:
-    handle = services.temporal.get_workflow_handle(run_workflow_id(run.key))
     try:
-        await handle.signal("interrupt", reason)
-    except RPCError as error:
-        if error.status is not RPCStatusCode.NOT_FOUND:
-            raise
-        status = await workflow_status(services.temporal, run.key)
-        if status is WorkflowExecutionStatus.COMPLETED:
-            return  # it ended while we asked
-        if status is not None or run.status is not RunStatus.ACCEPTED:
-            await end_lost(services.runs, services.stream, run.key)
-            return
-        ending = Ending(RunStatus.INTERRUPTED, "cancelled", reason)  # it was never started
-        recorded, now = await services.runs.finish(run.key, ending)
-        if recorded is not None and now:
-            await services.stream.publish(run.key, [recorded])
+        run = await services.runs.get(who.id, run_id)
+    except NotFound:
+        identifier("runId", run_id)
+        await services.runs.stop_early(who.id, run_id, reason)
+        try:
+            run = await services.runs.get(who.id, run_id)
+        except NotFound:
+            return _interrupt_view(run_id, True, None, _KEPT)
+    if run.status.ended:
+        return _interrupt_view(
+            run.run_id, False, run.status, "The run had ended already; nothing was done."
+        )
+    await stop(services, who, run, reason)
+    run = await services.runs.get(who.id, run_id)
+    detail = "The run is being stopped; what is done is kept."
+    return _interrupt_view(run.run_id, True, run.status, detail)
+
+
+_KEPT = "There is no such run yet. If it arrives within a minute it is stopped at once."
 
 
 @router.get("/{run_id:path}", summary="A run", responses=documented(403, 404))
@@ -215,10 +226,10 @@ async def get_run(run_id: str, services: Of, who: RunReader) -> RunView:
     return RunView.of(await services.runs.get(who.id, run_id))
 
 
-def _interrupt_view(run: Run, interrupted: bool, detail: str) -> InterruptView:
-    return InterruptView(
-        run_id=run.run_id, interrupted=interrupted, status=run.status, detail=detail
-    )
+def _interrupt_view(
+    run_id: str, interrupted: bool, status: RunStatus | None, detail: str
+) -> InterruptView:
+    return InterruptView(run_id=run_id, interrupted=interrupted, status=status, detail=detail)
 
 
 async def _has_all(services: Services, segment: Segment, after: int) -> bool:
