@@ -119,10 +119,10 @@ async def test_nul_in_arguments_is_no_error_of_the_database(ada: Caller) -> None
     assert content(await ada.call("memory_search", {"query": "k\x00"}))["items"]
 
 
-async def test_a_question_that_can_not_be_asked_yet_becomes_the_answer(ada: Caller) -> None:
+async def test_a_question_where_nobody_can_be_asked_is_left_to_the_model(ada: Caller) -> None:
     told = content(await ada.call("ask_clarification", {"question": "Which city?"}))
-    assert told["question"] == "Which city?"
-    assert "Nobody has been asked" in told["instruction"]
+    assert told["status"] == "not_asked"
+    assert "what you assumed" in told["instruction"]
 
 
 async def test_only_tools_that_stay_in_the_database_are_quick(ada: Caller) -> None:

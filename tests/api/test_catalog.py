@@ -47,7 +47,7 @@ async def test_capabilities_have_the_shape_of_ag_ui_and_promise_what_there_is(
     assert known.model_dump(mode="json", by_alias=True, exclude_none=True) == body
     assert body["transport"] == {"streaming": True, "resumable": True}
     assert body["tools"]["clientProvided"] is False
-    assert body["humanInTheLoop"]["supported"] is False
+    assert body["humanInTheLoop"]["interrupts"] is True
     listed = {tool["name"] for tool in (await alice.http.get("/tools")).json()}
     assert {tool["name"] for tool in body["tools"]["items"]} == listed
 

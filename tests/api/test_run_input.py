@@ -25,9 +25,7 @@ def _varve(**options: Any) -> dict[str, Any]:
 
 REFUSED: list[tuple[str, dict[str, Any]]] = [
     # What is not implemented is refused by its name, not ignored.
-    ("forwardedProps.varve.on_busy", _varve(on_busy="enqueue")),
-    ("forwardedProps.varve.on_busy", _varve(on_busy="interrupt")),
-    ("forwardedProps.varve.on_busy", _varve(on_busy="rollback")),
+    ("forwardedProps.varve.on_busy", _varve(on_busy="push")),
     ("forwardedProps.varve.webhook", _varve(webhook="https://example.com")),
     ("forwardedProps.varve.wait", _varve(wait=True)),
     ("forwardedProps.varve.resume", _varve(resume=[])),
@@ -194,11 +192,3 @@ async def test_ids_are_kept_as_they_are_however_odd(alice: Person) -> None:
         response = await alice.http.post("/runs", content=_json(body), headers=JSON)
         assert response.status_code == 202, response.text
         assert (response.json()["runId"], response.json()["threadId"]) == (odd, odd)
-
-
-async def test_the_idempotency_key_is_the_run_id(alice: Person) -> None:
-    headers = {"accept": "application/json", "idempotency-key": "r1"}
-    other = await alice.http.post("/runs", json=run_input(run_id="r2"), headers=headers)
-    assert (other.status_code, other.json()["errors"][0]["field"]) == (422, "Idempotency-Key")
-    same = await alice.http.post("/runs", json=run_input(run_id="r1"), headers=headers)
-    assert same.status_code == 202
