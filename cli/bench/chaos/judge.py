@@ -28,6 +28,8 @@ SELECT r.id, r.session_id, r.status, r.error_code, r.last_seq,
         WHERE m.run_id = r.id AND m.role = 'assistant' AND m.content <> '') AS texts,
        (SELECT coalesce(json_agg(c.call ->> 'id'), '[]') FROM messages m,
                jsonb_array_elements(m.tool_calls) AS c(call) WHERE m.run_id = r.id) AS calls,
+       (SELECT coalesce(json_agg(json_build_object('state', c.state, 'input', c.input)), '[]')
+        FROM checkpoints c WHERE c.run_id = r.id) AS asked_of,
        (SELECT coalesce(json_agg(json_build_array(m.tool_call_id, m.metadata ->> 'status')), '[]')
         FROM messages m WHERE m.run_id = r.id AND m.role = 'tool') AS results
 FROM runs r WHERE r.id = ANY($1::uuid[])
@@ -96,6 +98,9 @@ def _run(verdict: Verdict, one: Told, row: Row) -> None:
     if status == "completed":
         rules["one final answer"] = row["said"] == 1
         rules["the whole answer"] = len(texts[-1].split()) == one.script.words
+    if one.script.asks:
+        told = [(r["state"], r["input"]) for r in json.loads(row["asked_of"])]
+        rules["the question was answered once"] = told == [("answered", one.run_id)]
     if texts and status != "failed":
         rules["readers see what is stored"] = one.text == texts[-1]
     for rule, holds in rules.items():

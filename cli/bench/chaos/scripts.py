@@ -15,13 +15,15 @@ LOG = "log.txt"
 @dataclass(frozen=True, slots=True)
 class Script:
     """One run. `words`: of its final answer, if it completes. `stops`: the client interrupts it.
-    `appends`: it writes its own id into LOG, with a tool that may run at most once."""
+    `appends`: it writes its own id into LOG, with a tool that may run at most once. `asks`: it
+    waits for a person, whom the client plays."""
 
     kind: str
     text: str
     words: int
     stops: bool = False
     appends: bool = False
+    asks: bool = False
 
 
 def _plain(run: str, draw: Random) -> Script:
@@ -56,6 +58,12 @@ def _fails(name: str, how: str) -> Callable[[str, Random], Script]:
     return script
 
 
+def _questions(run: str, draw: Random) -> Script:
+    call = f'call=ask_clarification args={{"question":"Which one, {run}?"}}'
+    text = f"[[standin: turn=1 id={run} {call}]] [[standin: turn=2 tokens=20 delay_ms=20 flush]]"
+    return Script("question to a person", text, 20, asks=True)
+
+
 def _stopped(run: str, draw: Random) -> Script:
     return Script("interrupt", _asks(run, "tokens=2000 delay_ms=20 flush"), 2000, stops=True)
 
@@ -75,6 +83,7 @@ _SCRIPTS: tuple[tuple[int, Callable[[str, Random], Script]], ...] = (
     (5, _fails("model: broken stream", "error_after=4")),
     (5, _fails("model: cut connection", "cut_after=4")),
     (5, _fails("model: stall", "stall_after=4")),
+    (15, _questions),
     (5, _stopped),
 )
 
