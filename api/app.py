@@ -45,6 +45,7 @@ from api.routes import (
     memory,
     meta,
     metrics,
+    openai,
     runs,
     sessions,
 )
@@ -83,7 +84,10 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         CORSMiddleware,
         allow_origins=settings.origins,
         allow_methods=["GET", "POST", "PATCH", "DELETE"],
-        allow_headers=["authorization", "content-type", "last-event-id"],
+        allow_headers=[
+            *("authorization", "content-type", "last-event-id"),
+            *("idempotency-key", "prefer", "x-varve-session"),
+        ],
     )
     agent = APIRouter(prefix=PREFIX)
     for module in (checkpoints, asking, runs, sessions, memory, catalog, audit, meta):
@@ -91,6 +95,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.include_router(agent)
     app.include_router(automation.router, prefix=ROOT)
     app.include_router(metrics.router)
+    app.include_router(openai.router)
     openapi.install(app)
     return app
 

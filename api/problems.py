@@ -26,6 +26,9 @@ _AWAY = (
     RPCStatusCode.CANCELLED,
     RPCStatusCode.RESOURCE_EXHAUSTED,
 )
+OPENAI = "/v1/"
+"""Below it errors have OpenAI's shape."""
+_OPENAI_TYPES = {401: "authentication_error", 403: "permission_error", 500: "server_error"}
 _SLUGS = {404: "not-found", 405: "method-not-allowed", 413: "too-large"}
 
 
@@ -128,7 +131,20 @@ def answered(path: str, error: Exception) -> JSONResponse:
         _log.error("request_failed", path=path, exc_info=error)
     elif problem.status > 500:
         _log.warning("request_refused", path=path, error=repr(error))
-    return response(problem)
+    return as_openai(problem) if path.startswith(OPENAI) else response(problem)
+
+
+def as_openai(problem: Problem) -> JSONResponse:
+    """The same for clients that expect OpenAI's errors."""
+    named: list[dict[str, str]] = problem.extra.get("errors") or [{}]
+    error = {
+        "message": problem.detail,
+        "type": _OPENAI_TYPES.get(problem.status, "invalid_request_error"),
+        "code": problem.type.replace("-", "_"),
+        "param": named[0].get("field"),
+    }
+    status = 400 if problem.status == 422 else problem.status
+    return JSONResponse({"error": error}, status, headers=problem.headers)
 
 
 def install(app: FastAPI) -> None:

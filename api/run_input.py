@@ -124,8 +124,8 @@ def new_run(body: RunInput, who: Caller, idempotency_key: str | None = None) -> 
     )
     return NewRun(
         owner_id=who.id,
-        thread_id=_own_identifier("threadId", body.thread_id),
-        run_id=_own_identifier("runId", body.run_id),
+        thread_id=own_identifier("threadId", body.thread_id),
+        run_id=own_identifier("runId", body.run_id),
         request=request,
         messages=_new_messages(body.messages),
         on_busy=options.on_busy,
@@ -207,7 +207,7 @@ def identifier(path: str, value: str) -> str:
     return value
 
 
-def _own_identifier(path: str, value: str) -> str:
+def own_identifier(path: str, value: str) -> str:
     """An id of the client's choice, which the server's own jobs leave to clients."""
     if value.startswith(SCHEDULE_PREFIX):
         raise invalid(path, f"Ids that begin with {SCHEDULE_PREFIX!r} are those of jobs.")

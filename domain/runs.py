@@ -67,7 +67,8 @@ class OnBusy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NewRun:
-    """A request to run. `messages`: the trailing user messages the client sent, ids its own."""
+    """A request to run. `messages`: the trailing user messages the client sent, ids its own;
+    `history`: what was said before elsewhere, brought into a new session."""
 
     owner_id: UUID
     thread_id: str
@@ -79,6 +80,7 @@ class NewRun:
     on_busy: OnBusy = OnBusy.REJECT
     not_before: datetime | None = None
     idempotency_key: str | None = None
+    history: tuple[Message, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

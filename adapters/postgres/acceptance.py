@@ -48,10 +48,11 @@ WITH r AS (
 ), message AS (
     INSERT INTO messages (session_id, seq, id, owner_id, run_id, role, content, hidden_from_user,
                           metadata)
-    SELECT r.session_id, $8 + m.place - 1, m.id, r.owner_id, r.id, 'user', m.content, m.hidden,
+    SELECT r.session_id, $8 + m.place - 1, m.id, r.owner_id, r.id, m.role, m.content, m.hidden,
            jsonb_build_object('origin', r.origin, 'run_id', r.run_id)
-    FROM r, unnest($9::text[], $10::text[], $11::boolean[])
-         WITH ORDINALITY AS m(id, content, hidden, place)
+           || CASE WHEN m.brought THEN '{{"brought": true}}'::jsonb ELSE '{{}}' END
+    FROM r, unnest($9::text[], $10::text[], $11::boolean[], $15::text[], $16::boolean[])
+         WITH ORDINALITY AS m(id, content, hidden, role, brought, place)
 ), s AS (
     UPDATE sessions SET last_seq = $12 WHERE id = $3 RETURNING thread_id
 ), event AS (
@@ -122,10 +123,12 @@ class RunAcceptance:
         last: int,
         digest: bytes,
     ) -> Accepted:
-        ids = [message.id for message in new.messages]
+        brought = {message.id for message in new.history}
+        ids = [message.id for message in (*new.history, *new.messages)]
         standing = await connection.fetchrow(STANDING, session, ids)
         assert standing is not None
-        fresh = [message for message in new.messages if message.id not in standing["seen"]]
+        given = (*new.history, *new.messages)
+        fresh = [message for message in given if message.id not in standing["seen"]]
         if standing["active"] is not None:
             raise SessionBusy(standing["active"])
         if not fresh:
@@ -148,6 +151,8 @@ class RunAcceptance:
             through,
             event_codec.dump_row(started),
             new.idempotency_key,
+            [m.role for m in fresh],
+            [m.id in brought for m in fresh],
         )
         assert row is not None
         return Accepted(run_of(row), True, Recorded(position(1), ms(row["event_at"]), started))

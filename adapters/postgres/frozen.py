@@ -17,6 +17,7 @@ SELECT r.id, r.owner_id, r.session_id, r.run_id, r.origin, r.status, r.request, 
        r.started_at, r.created_at, s.profile AS session_profile, s.type AS session_type,
        u.locale, u.timezone,
        ARRAY(SELECT m.id FROM messages m WHERE m.run_id = r.id AND m.role = 'user'
+                   AND NOT m.metadata ? 'brought'
              ORDER BY m.seq) AS user_message_ids
 FROM runs r JOIN sessions s ON s.id = r.session_id JOIN users u ON u.id = r.owner_id
 WHERE r.id = $1

@@ -43,6 +43,11 @@ _TEXTS = "SELECT content FROM messages WHERE session_id = $1 AND id = ANY ($2) O
 _GET = f"SELECT {COLUMNS} FROM messages WHERE session_id = $1 AND id = $2"  # noqa: S608
 _SESSION = "id, thread_id, type, title, profile, last_seq, created_at, updated_at"
 _GET_SESSION = f"SELECT {_SESSION} FROM sessions WHERE id = $1 AND owner_id = $2"  # noqa: S608
+_RECOGNISED = """
+SELECT thread_id FROM sessions WHERE owner_id = $1 AND fingerprint = $2
+ORDER BY updated_at DESC LIMIT 1
+"""
+_KEEP_FINGERPRINT = "UPDATE sessions SET fingerprint = $2 WHERE id = $1"
 _LIST_SESSIONS = f"""
 SELECT {_SESSION} FROM sessions
 WHERE owner_id = $1 AND type = $2
@@ -112,6 +117,16 @@ class SessionStore:
         if row is None:
             raise NotFound("There is no such session.")
         return _session(row)
+
+    @reconnecting
+    async def recognised(self, owner_id: UUID, fingerprint: bytes) -> str | None:
+        """The thread whose conversation has this fingerprint, the latest if there are several."""
+        return await self._pool.fetchval(_RECOGNISED, owner_id, fingerprint)
+
+    @reconnecting
+    async def keep_fingerprint(self, session: UUID, fingerprint: bytes) -> None:
+        """Recognise the session's conversation, as it is now, by this."""
+        await self._pool.execute(_KEEP_FINGERPRINT, session, fingerprint)
 
     @reconnecting
     async def list(
