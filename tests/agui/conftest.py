@@ -40,6 +40,22 @@ class App:
             **{name: body[name] for name in ("threadId", "runId", "messages", "forwardedProps")},
         )
 
+    async def resume(
+        self, *entries: dict[str, Any], agent: str = "first", **members: Any
+    ) -> ClientRun:
+        """The client answers the questions that its last run ended with."""
+        return await self.driver.start(
+            generation=self.generation,
+            agent=f"{self.thread_id} {agent}",
+            url=self.url,
+            key=self.person.key,
+            threadId=self.thread_id,
+            runId=members.get("run_id", f"run-{uuid4().hex}"),
+            messages=[],
+            forwardedProps={},
+            resume=list(entries),
+        )
+
     async def history(self) -> list[dict[str, Any]]:
         response = await self.person.http.get(f"/sessions/{self.thread_id}/history")
         assert response.status_code == 200, response.text

@@ -40,7 +40,7 @@ function agentOf({ agent: name, generation, url, key, threadId }) {
 
 async function run(command) {
   const { agent, tap } = agentOf(command);
-  const { tag, runId, messages, forwardedProps } = command;
+  const { tag, runId, messages, forwardedProps, resume } = command;
   const over = { tag, kind: "over", callbacks: [], thrown: null };
   agent.addMessages(messages);
   const subscriber = {
@@ -50,7 +50,8 @@ async function run(command) {
     onRunFailed: ({ error }) => void over.callbacks.push(["failed", error.message]),
   };
   try {
-    await agent.runAgent({ runId, forwardedProps, tools: [], context: [] }, subscriber);
+    const asked = { runId, forwardedProps, tools: [], context: [], ...(resume && { resume }) };
+    await agent.runAgent(asked, subscriber);
   } catch (error) {
     over.thrown = error.message;
   }
