@@ -2,7 +2,7 @@
 
 import contextlib
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from adapters.postgres.pool import Pool
 from adapters.postgres.runs import RunStore
 from adapters.settings import Settings
 from adapters.stream import EventStream, open_redis
+from adapters.tools.registry import Tool
 from domain.events import DurableEvent, RunEvent
 from domain.ids import run_workflow_id
 from domain.messages import Message
@@ -102,7 +103,11 @@ def settings_for(
 
 @contextlib.asynccontextmanager
 async def serving(
-    config: Settings, client: Client, pool: Pool, **options: Any
+    config: Settings,
+    client: Client,
+    pool: Pool,
+    more_tools: Iterable[Tool[Any]] = (),
+    **options: Any,
 ) -> AsyncGenerator[EventStream]:
     """A worker process's inside, wired as in production; yields its stream writer."""
     async with contextlib.AsyncExitStack() as stack:
@@ -112,7 +117,13 @@ async def serving(
         model = OpenAIModel(provider, dialect=config.model_dialect)
         embedder = await stack.enter_async_context(open_embedder(config))
         parts = assemble(
-            config, client=client, pool=pool, stream=stream, model=model, embedder=embedder
+            config,
+            client=client,
+            pool=pool,
+            stream=stream,
+            model=model,
+            embedder=embedder,
+            more_tools=more_tools,
         )
         for worker in build(client, config, parts, **options):
             await stack.enter_async_context(worker)

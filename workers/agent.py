@@ -4,7 +4,7 @@ import argparse
 import asyncio
 import contextlib
 import signal
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
@@ -54,6 +54,7 @@ from adapters.settings import Settings
 from adapters.stream import EventStream, open_redis
 from adapters.temporal import connect, ensure_search_attributes, measured
 from adapters.tools.catalog import built_in
+from adapters.tools.registry import Tool
 from domain.ports import Embedder, Model
 from workers.sandbox import STRICT_SANDBOX
 from workflows.agent_run import AgentRunWorkflow
@@ -104,10 +105,11 @@ def assemble(
     stream: EventStream,
     model: Model,
     embedder: Embedder | None = None,
+    more_tools: Iterable[Tool[Any]] = (),
 ) -> Parts:
     facts = FactStore(pool)
     recall = Recall(facts, embedder)
-    registry = built_in(facts, recall)
+    registry = built_in(facts, recall, more_tools)
     turns, frozen, messages = TurnStore(pool), FrozenStore(pool), MessageStore(pool)
     context = ContextBuilder(
         frozen=frozen,

@@ -1,5 +1,6 @@
 """The tools that exist, listed by hand. To add one: its file, and a line here."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from adapters.postgres.facts import FactStore
@@ -18,10 +19,12 @@ from adapters.tools.request_input import request_input
 from adapters.tools.write_file import write_file
 
 
-def built_in(facts: FactStore, recall: Recall | None = None) -> Registry:
+def built_in(
+    facts: FactStore, recall: Recall | None = None, more: Iterable[Tool[Any]] = ()
+) -> Registry:
     """All built-in tools, in the order in which models and people are shown them.
 
-    Without `recall` memory is searched by words only.
+    Without `recall` memory is searched by words only. `more`: a deployment's own tools.
     """
     tools: tuple[Tool[Any], ...] = (
         memory_search(recall or Recall(facts)),
@@ -36,4 +39,4 @@ def built_in(facts: FactStore, recall: Recall | None = None) -> Registry:
         request_input(),
         offer_alternatives(),
     )
-    return Registry(tools)
+    return Registry((*tools, *more))

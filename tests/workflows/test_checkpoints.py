@@ -328,7 +328,8 @@ async def test_a_hundred_runs_wait_an_hour_and_hold_no_slot_and_no_connection(
     )
     config = system.settings.model_copy(update={"run_queue": uuid4().hex})
     pool = await create_pool(config.database_url, max_size=2)
-    slots = {"max_concurrent_workflow_tasks": 2, "max_concurrent_activities": 2}
+    slots: dict[str, Any] = {"max_concurrent_workflow_tasks": 2}
+    slots["max_concurrent_activities"] = 2
     slots |= {"max_concurrent_local_activities": 2, "max_cached_workflows": 10}
     async with serving(config, skipping.client, pool, **slots) as stream:
         narrow = System(config, skipping.client, system.pool, stream, system.owner)
