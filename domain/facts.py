@@ -86,6 +86,7 @@ class Rejection(StrEnum):
     EVIDENCE = "evidence"
     INSTRUCTION = "instruction"
     OUTDATED = "outdated"
+    PURGED = "purged"  # it rests on messages that a purged fact rested on
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from datetime import datetime
 from uuid import UUID
 
 from adapters.postgres.fact_index import FactIndex
-from adapters.postgres.fact_rows import COLUMNS, CURRENT, fact_of
+from adapters.postgres.fact_rows import COLUMNS, CURRENT, ONE_KEY, fact_of
 from adapters.postgres.pool import Pool, Row, reconnecting
 from domain.errors import NotFound
 from domain.facts import (
@@ -13,12 +13,13 @@ from domain.facts import (
     Fact,
     FactHistory,
     Rejection,
+    key_digest,
 )
 from domain.text import clean
 
 GET = f"SELECT {COLUMNS} FROM facts WHERE owner_id = $1 AND id = $2"  # noqa: S608 (constants)
 VERSIONS = f"""
-SELECT {COLUMNS} FROM facts WHERE owner_id = $1 AND scope = $2 AND key = $3
+SELECT {COLUMNS} FROM facts WHERE owner_id = $1 AND scope = $2 AND {ONE_KEY}
 ORDER BY created_at DESC, id
 """  # noqa: S608
 LIST = f"""
@@ -71,7 +72,8 @@ class FactReader:
         if row is None:
             raise NotFound(f"there is no fact {fact_id}")
         fact = fact_of(row)
-        rows = await self._pool.fetch(VERSIONS, owner_id, fact.scope, fact.key)
+        digest = key_digest(owner_id, fact.scope, fact.key)
+        rows = await self._pool.fetch(VERSIONS, owner_id, fact.scope, fact.key, digest)
         return FactHistory(fact, tuple(fact_of(row) for row in rows))
 
     @reconnecting

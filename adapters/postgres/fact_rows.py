@@ -11,6 +11,8 @@ COLUMNS = """facts.id, facts.owner_id, facts.scope, facts.key, facts.value, fact
        facts.superseded_by, facts.superseded_at, facts.forgotten_at, facts.forgotten_through,
        COALESCE((SELECT json_agg(json_build_array(e.session_id, e.message_id) ORDER BY e.place)
                  FROM fact_evidence e WHERE e.fact_id = facts.id), '[]') AS evidence"""
+ONE_KEY = "(facts.key_digest = $4 OR facts.key_digest IS NULL AND facts.key = $3)"
+"""A key, however it is spelled; rows of the version before are known by their spelling only."""
 CURRENT = "facts.superseded_at IS NULL AND facts.forgotten_at IS NULL"
 
 

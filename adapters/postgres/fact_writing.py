@@ -2,14 +2,14 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID, uuid4
 
 from adapters import words
 from adapters.postgres.fact_reading import GET, VERSIONS
-from adapters.postgres.fact_rows import COLUMNS, CURRENT, fact_of
+from adapters.postgres.fact_rows import COLUMNS, CURRENT, ONE_KEY, fact_of
 from adapters.postgres.pool import Connection, Row
 from domain.errors import InvalidInput
 from domain.facts import (
@@ -36,15 +36,20 @@ JOIN messages m ON m.session_id = e.session_id AND m.id = e.id AND m.owner_id = 
 _PURGED_AT = """
 SELECT purged_at FROM fact_purges WHERE owner_id = $1 AND scope = $2 AND key_digest = $3
 """
+_PURGED_EVIDENCE = """
+SELECT p.session_id, p.message_id FROM purged_evidence p
+JOIN unnest($1::uuid[], $2::text[]) AS e (session_id, message_id)
+     ON e.session_id = p.session_id AND e.message_id = p.message_id
+"""
 _SUPERSEDE = f"""
 UPDATE facts SET superseded_at = clock_timestamp()
-WHERE owner_id = $1 AND scope = $2 AND key = $3 AND {CURRENT}
+WHERE owner_id = $1 AND scope = $2 AND {ONE_KEY} AND {CURRENT}
 RETURNING id
 """  # noqa: S608
 _INSERT = """
 INSERT INTO facts (id, owner_id, scope, key, value, tags, confidence, source_run_id, write_key,
-                   stated_at, tag_words, key_words, value_words, created_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, clock_timestamp())
+                   stated_at, tag_words, key_words, value_words, key_digest, created_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, clock_timestamp())
 """
 _LINK = "UPDATE facts SET superseded_by = $2 WHERE id = $1"
 _SUPPORT = """
@@ -83,6 +88,16 @@ async def write_fact(
     digest = key_digest(owner_id, write.scope, write.key)
     purged_at = await connection.fetchval(_PURGED_AT, owner_id, write.scope, digest)
     outcome = judged(write, stated_at, versions, purged_at)
+    if outcome is Outcome.WRITTEN and write.evidence:
+        left = await _unpurged(connection, write.evidence)
+        # Of the purged key itself nothing is taken from such a message, whatever stands beside it.
+        if not left or (purged_at is not None and len(left) < len(write.evidence)):
+            await refuse(connection, owner_id, write, origin, Rejection.PURGED, None, kept=False)
+            return Written(Outcome.REJECTED, None, Rejection.PURGED)
+        if len(left) < len(write.evidence):
+            write = replace(write, evidence=left)
+            stated_at = await when_stated(connection, owner_id, left)
+            outcome = judged(write, stated_at, versions, purged_at)
     current = next((fact for fact in versions if fact.current), None)
     if outcome is Outcome.KNOWN:
         if current is not None and current.value == write.value:
@@ -104,11 +119,19 @@ async def write_fact(
     return Written(outcome, fact_of(await row_of(connection, owner_id, fact_id)))
 
 
+async def _unpurged(connection: Connection, evidence: Sequence[Evidence]) -> tuple[Evidence, ...]:
+    """Those on which no purged fact rested."""
+    rows = await connection.fetch(_PURGED_EVIDENCE, *_pairs(evidence))
+    gone = {Evidence(row["session_id"], row["message_id"]) for row in rows}
+    return tuple(each for each in evidence if each not in gone)
+
+
 async def _insert(
     connection: Connection, owner_id: UUID, write: FactWrite, origin: Origin, stated_at: datetime
 ) -> UUID:
     fact_id = uuid4()
-    old = await connection.fetchval(_SUPERSEDE, owner_id, write.scope, write.key)
+    digest = key_digest(owner_id, write.scope, write.key)
+    superseded = await connection.fetch(_SUPERSEDE, owner_id, write.scope, write.key, digest)
     await connection.execute(
         _INSERT,
         fact_id,
@@ -124,9 +147,10 @@ async def _insert(
         words.stored(" ".join(write.tags)),
         words.stored(write.key),
         words.stored(write.value),
+        digest,
     )
-    if old is not None:
-        await connection.execute(_LINK, old, fact_id)
+    for old in superseded:  # several only where old rows spell the key in several ways
+        await connection.execute(_LINK, old["id"], fact_id)
     await _support(connection, owner_id, fact_id, write.evidence)
     return fact_id
 
@@ -243,7 +267,8 @@ async def account(
 async def versions_of(
     connection: Connection, owner_id: UUID, scope: str, key: str
 ) -> tuple[Fact, ...]:
-    rows = await connection.fetch(VERSIONS, owner_id, scope, key)
+    digest = key_digest(owner_id, scope, key)
+    rows = await connection.fetch(VERSIONS, owner_id, scope, key, digest)
     return tuple(fact_of(row) for row in rows)
 
 

@@ -11,7 +11,7 @@ import asyncpg
 
 from adapters.postgres import fact_writing as writing
 from adapters.postgres.fact_reading import FactReader
-from adapters.postgres.fact_rows import CURRENT, fact_of
+from adapters.postgres.fact_rows import CURRENT, ONE_KEY, fact_of
 from adapters.postgres.fact_writing import WRITTEN_BY, Origin
 from adapters.postgres.pool import Connection, constraint, reconnecting
 from domain.errors import NotFound
@@ -27,13 +27,14 @@ from domain.facts import (
     checked_evidence,
     checked_key,
     checked_scope,
+    key_digest,
 )
 from domain.text import clean
 
 _WHICH = f"SELECT scope, key FROM facts WHERE owner_id = $1 AND id = $2 AND {CURRENT}"  # noqa: S608
 _FORGET = f"""
-UPDATE facts SET forgotten_at = clock_timestamp(), forgotten_through = $4
-WHERE owner_id = $1 AND scope = $2 AND key = $3 AND {CURRENT}
+UPDATE facts SET forgotten_at = clock_timestamp(), forgotten_through = $5
+WHERE owner_id = $1 AND scope = $2 AND {ONE_KEY} AND {CURRENT}
 RETURNING id
 """  # noqa: S608
 _FORGOTTEN_BY = "SELECT (detail->>'fact_id')::uuid FROM audit WHERE dedupe_key = $1"
@@ -130,7 +131,8 @@ class FactStore(FactReader):
             current = next((fact for fact in versions if fact.current), None)
             if current is None or fact_id not in (None, current.id):
                 raise NotFound(f"nothing is remembered under {fact_id or named}")
-            await connection.execute(_FORGET, owner_id, scope, named, through)
+            digest = key_digest(owner_id, scope, named)
+            await connection.execute(_FORGET, owner_id, scope, named, digest, through)
             detail = {"fact_id": str(current.id), "reason": clean(reason)}
             await writing.account(connection, owner_id, "fact_forgotten", origin, detail)
             return Written(

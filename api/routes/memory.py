@@ -112,6 +112,8 @@ async def forget_fact(
 async def purge_fact(fact_id: UUID, services: Of, who: MemoryWriter) -> PurgedView:
     """Every version of its key, with evidence, vectors and candidates. Can't be undone."""
     gone = await services.purge.purge(who.id, fact_id, actor=who.id)
+    for run in gone.runs:
+        await services.stream.forget(run)
     return PurgedView(versions=gone.versions, candidates=gone.candidates)
 
 

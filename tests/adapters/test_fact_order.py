@@ -193,6 +193,34 @@ async def test_what_is_purged_is_gone_and_old_messages_do_not_bring_it_back(
     assert now.outcome is Outcome.WRITTEN
 
 
+async def test_from_what_a_purged_fact_rested_on_nothing_new_is_learnt(
+    pool: Pool, owner: UUID, store: FactStore
+) -> None:
+    told = await said(pool, owner, "My name is Ada and I live in Paris.")
+    name = FactWrite("name", "Ada", evidence=(told,))
+    home = FactWrite("home", "Paris", evidence=(told,))
+    await store.write(owner, name)
+    done = await store.write(owner, home)
+    assert done.fact is not None
+    await FactPurge(pool).purge(owner, done.fact.id)
+    assert (await store.write(owner, name)).outcome is Outcome.KNOWN
+    later = await said(pool, owner, "Something else.")
+    for again in (
+        replace(home, key="city"),
+        replace(home, scope="agent:other"),
+        replace(home, evidence=(told, later)),
+    ):
+        refused = await store.write(owner, again)
+        assert (refused.outcome, refused.reason) == (Outcome.REJECTED, Rejection.PURGED)
+    assert await store.candidates(owner) == ()
+    mixed = await store.write(owner, replace(home, key="city", value="x", evidence=(told, later)))
+    assert mixed.fact is not None
+    assert mixed.fact.evidence == (later,)
+    said_again = await said(pool, owner, "I live in Paris.")
+    now = await store.write(owner, replace(home, evidence=(said_again,)))
+    assert now.outcome is Outcome.WRITTEN
+
+
 @pytest.mark.parametrize("dated", [True, False])
 async def test_what_is_purged_does_not_come_back_as_a_candidate(
     pool: Pool, owner: UUID, store: FactStore, dated: bool
@@ -218,13 +246,16 @@ async def test_a_purge_takes_every_spelling_of_a_key_and_no_other_key(
 ) -> None:
     spellings = ("home_city", "Home City", "home-city", "ｈome_city", "HOME.CITY")
     others = ("home_city_2", "c++", "c#", "🐱", "🐶", "मीत", "माता")
-    for key in (*spellings, *others):
-        await store.write(owner, FactWrite(key, "XYZZY" if key in spellings else "Something."))
+    for place, key in enumerate(spellings):
+        await store.write(owner, FactWrite(key, f"XYZZY {place}"))
+    for key in others:
+        await store.write(owner, FactWrite(key, "Something."))
     await store.reject(
         owner, FactWrite("Home_City", "XYZZY"), Rejection.CONFIDENCE, write_key="low"
     )
     known = {fact.key: fact.id for fact in await store.list(owner)}
-    purged = await FactPurge(pool).purge(owner, known["home_city"])
+    assert known.keys() == {spellings[-1], *others}
+    purged = await FactPurge(pool).purge(owner, known[spellings[-1]])
     assert (purged.versions, purged.candidates) == (len(spellings), 1)
     for key in ("c++", "🐱", "मीत"):
         assert (await FactPurge(pool).purge(owner, known[key])).versions == 1

@@ -71,7 +71,15 @@ async def tried(trial: Trial, say: Callable[[str], None]) -> Outcome:
         outcome.kinds.update(one.script.kind for one in told)
         outcome.reconnects = sum(one.reconnects for one in told)
         outcome.verdict = await judged(ground, owner, told)
+        for line in _failures(ground):
+            say(line)
     return outcome
+
+
+def _failures(ground: Ground) -> list[str]:
+    """What the API could not explain: a request that met a fault and got a 500."""
+    log = ground.state.log("api").read_text(errors="replace").splitlines()
+    return [line[:4_000] for line in log if "request_failed" in line][:5]
 
 
 async def _lanes(
