@@ -25,6 +25,8 @@ _AWAY = (
     RPCStatusCode.DEADLINE_EXCEEDED,
     RPCStatusCode.CANCELLED,
     RPCStatusCode.RESOURCE_EXHAUSTED,
+    RPCStatusCode.INTERNAL,  # a connection that broke while it was being answered
+    RPCStatusCode.UNKNOWN,
 )
 OPENAI = "/v1/"
 """Below it errors have OpenAI's shape."""

@@ -11,6 +11,7 @@ from activities.reconcile import GRACE, workflow_status
 from activities.start import start_run
 from adapters.postgres.acceptance import Accepted
 from api.busy import make_way
+from api.problems import unavailable
 from api.state import Services
 from api.stopping import end_unstarted
 from domain.errors import NotFound, SessionBusy
@@ -28,7 +29,7 @@ async def start(services: Services, who: Caller, new: NewRun) -> tuple[Run, bool
     """Accept and start a run, or find it if it is known; (run, whether it is new).
 
     A session at work is dealt with as `new.on_busy` says. Raises SessionBusy, RunConflict,
-    InvalidInput, and RPCError when the engine can't be reached; the acceptance is then withdrawn,
+    InvalidInput, and a 503 when the engine can't be reached; the acceptance is then withdrawn,
     so the same request may simply be sent again.
     """
     accepted = await _accept(services, who, new)
@@ -46,7 +47,8 @@ async def start(services: Services, who: Caller, new: NewRun) -> tuple[Run, bool
         _log.warning("run_not_started", run_key=str(run.key), error=repr(error))
         if await services.runs.withdraw(run.key):
             await services.stream.forget(run.key)
-            raise
+            # Whatever it said: an engine that has just come up doesn't know its namespaces yet.
+            raise unavailable("The workflow engine can't be reached. Try again.") from error
     return run, True
 
 
