@@ -1,5 +1,6 @@
 """Runs whose row and workflow disagree: started if nobody did, ended if the workflow is gone."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
@@ -7,15 +8,19 @@ from uuid import UUID
 import structlog
 from temporalio import activity
 from temporalio.client import Client, WorkflowExecutionStatus
+from temporalio.common import WorkflowIDReusePolicy
+from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
 from activities.ending import STOPPED, end_lost
 from activities.start import start_run
+from activities.webhooks import WebhookInput
 from adapters.postgres.reconcile import ActiveRun, ReconcileStore
 from adapters.postgres.runs import RunStore
+from adapters.postgres.webhooks import WebhookStore
 from adapters.stream import EventStream
 from domain.events import RunStatus
-from domain.ids import AGENT_RUN, run_key_of, run_workflow_id
+from domain.ids import AGENT_RUN, WEBHOOK, run_key_of, run_workflow_id, webhook_workflow_id
 
 _log = structlog.get_logger(__name__)
 
@@ -46,12 +51,14 @@ class ReconcileActivities:
         client: Client,
         runs: RunStore,
         store: ReconcileStore,
+        webhooks: WebhookStore,
         stream: EventStream,
         run_queue: str,
     ) -> None:
         self._client = client
         self._runs = runs
         self._store = store
+        self._webhooks = webhooks
         self._stream = stream
         self._queue = run_queue
 
@@ -69,9 +76,23 @@ class ReconcileActivities:
             what = await self._mend(run)
             started += what == "started"
             ended += what == "ended"
+        await self._tell_of_ends(before)
         if started or ended:
             _log.info("runs_reconciled", started=started, ended=ended)
         return SweepResult(started, ended)
+
+    async def _tell_of_ends(self, before: datetime) -> None:
+        """Start the delivery of webhooks. The workflow's id sees to it that it is one."""
+        for key in await self._webhooks.due(before, DESCRIBED_EACH_SWEEP):
+            with suppress(WorkflowAlreadyStartedError):
+                await self._client.start_workflow(
+                    WEBHOOK,
+                    WebhookInput(key),
+                    id=webhook_workflow_id(key),
+                    task_queue=self._queue,
+                    id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
+                )
+            await self._webhooks.started(key)
 
     async def _end_closed(self, since: datetime) -> int:
         query = (

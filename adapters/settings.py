@@ -94,6 +94,12 @@ class Settings(BaseSettings):
     checkpoints: Asking | None = Field(
         None, description="How people are asked, as JSON: seconds per scenario, and the rate"
     )
+    webhook_secret: SecretStr | None = Field(
+        None, description="Signs webhooks; unset: runs can't ask for one"
+    )
+    webhook_private: bool = Field(
+        False, description="Webhooks may go to loopback and private addresses"
+    )
     metrics_address: str | None = Field(
         None, description="host:port at which the worker serves its SDK metrics for Prometheus"
     )

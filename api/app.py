@@ -26,6 +26,7 @@ from adapters.postgres.rollouts import RolloutStore
 from adapters.postgres.runs import RunStore
 from adapters.postgres.slots import SlotStore
 from adapters.postgres.users import UserStore
+from adapters.postgres.variants import VariantStore
 from adapters.profiles import ProfileCatalog
 from adapters.recall import Recall
 from adapters.schedules import Schedules, policy_of
@@ -48,6 +49,7 @@ from api.routes import (
     openai,
     runs,
     sessions,
+    variants,
 )
 from api.state import Services, State
 
@@ -90,7 +92,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         ],
     )
     agent = APIRouter(prefix=PREFIX)
-    for module in (checkpoints, asking, runs, sessions, memory, catalog, audit, meta):
+    for module in (checkpoints, asking, variants, runs, sessions, memory, catalog, audit, meta):
         agent.include_router(module.router)
     app.include_router(agent)
     app.include_router(automation.router, prefix=ROOT)
@@ -118,6 +120,7 @@ async def _services(settings: Settings, app: FastAPI, stack: AsyncExitStack) -> 
         runs=RunStore(pool),
         events=events,
         checkpoints=CheckpointStore(pool),
+        variants=VariantStore(pool),
         messages=MessageStore(pool),
         sessions=SessionStore(pool),
         audit=AuditStore(pool),

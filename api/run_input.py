@@ -56,6 +56,12 @@ class ContextEntry(_Shape):
     value: ContextText
 
 
+class WebhookOption(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    url: Annotated[str, Field(max_length=2_000, pattern=r"^https?://[^\s/]+")]
+
+
 class VarveOptions(BaseModel):
     """`forwardedProps.varve`: what AG-UI has no member for. An unknown option is refused."""
 
@@ -75,6 +81,8 @@ class VarveOptions(BaseModel):
     wait_s: float | None = Field(
         None, gt=0, le=MAX_WAIT_S, description="With JSON: answer when the run is over, or then"
     )
+
+    webhook: WebhookOption | None = Field(None, description="Who is told of the run's end")
 
     @model_validator(mode="after")
     def one_time_is_enough(self) -> "VarveOptions":
@@ -121,6 +129,7 @@ def new_run(body: RunInput, who: Caller, idempotency_key: str | None = None) -> 
         tools=None if options.tools is None else tuple(options.tools),
         context=tuple((entry.description, entry.value) for entry in body.context or ()),
         protocol=body.protocol_version,
+        webhook=options.webhook.url if options.webhook else None,
     )
     return NewRun(
         owner_id=who.id,

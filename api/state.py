@@ -23,6 +23,7 @@ from adapters.postgres.rollouts import RolloutStore
 from adapters.postgres.runs import RunStore
 from adapters.postgres.slots import SlotStore
 from adapters.postgres.users import UserStore
+from adapters.postgres.variants import VariantStore
 from adapters.profiles import ProfileCatalog
 from adapters.recall import Recall
 from adapters.schedules import Schedules
@@ -40,6 +41,7 @@ class Services:
     runs: RunStore
     events: EventStore
     checkpoints: CheckpointStore
+    variants: VariantStore
     messages: MessageStore
     sessions: SessionStore
     audit: AuditStore

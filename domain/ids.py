@@ -24,6 +24,7 @@ def session_key(owner_id: UUID, thread_id: str) -> UUID:
 AGENT_RUN = "AgentRunWorkflow"
 """The workflow type of a run, as histories and the Temporal UI have it. Never to be renamed."""
 
+WEBHOOK = "WebhookWorkflow"
 AUTOMATION = "AutomationWorkflow"
 RECONCILE_JOBS = "ReconcileJobsWorkflow"
 """Types that Schedules name; these too stay as they are."""
@@ -33,6 +34,10 @@ _RUN_PREFIX = "run/"
 
 def run_workflow_id(run_key: UUID) -> str:
     return f"{_RUN_PREFIX}{run_key}"
+
+
+def webhook_workflow_id(run_key: UUID) -> str:
+    return f"webhook/{run_key}"
 
 
 def run_key_of(workflow_id: str) -> UUID:

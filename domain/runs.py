@@ -52,6 +52,7 @@ class RunRequest:
     protocol: str | None = None  # AG-UI version the client declared; no part of the request itself
     inline: str | None = None  # a profile as JSON text, instead of the name of one
     window: tuple[Part, ...] = ()  # what a memory run reads, instead of its own session
+    webhook: str | None = None  # URL that is told of its end
     job_id: UUID | None = None  # the job it is a run of, and the slot
     slot: str | None = None
 
@@ -81,6 +82,7 @@ class NewRun:
     not_before: datetime | None = None
     idempotency_key: str | None = None
     history: tuple[Message, ...] = ()
+    again: bool = False  # no new message: the last one is answered once more
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ from activities.recollection import Recollection
 from activities.reconcile import ReconcileActivities
 from activities.runs import RunActivities
 from activities.tools import ToolActivities
+from activities.webhooks import WebhookActivities
 from adapters import logs, settings
 from adapters.embeddings import open_embedder
 from adapters.llm.openai import OpenAIModel, build_client
@@ -45,6 +46,7 @@ from adapters.postgres.rollouts import RolloutStore
 from adapters.postgres.runs import RunStore
 from adapters.postgres.slots import SlotStore
 from adapters.postgres.turns import TurnStore
+from adapters.postgres.webhooks import WebhookStore
 from adapters.postgres.windows import WindowStore
 from adapters.prices import load_prices
 from adapters.profiles import ProfileCatalog
@@ -55,18 +57,21 @@ from adapters.stream import EventStream, open_redis
 from adapters.temporal import connect, ensure_search_attributes, measured
 from adapters.tools.catalog import built_in
 from adapters.tools.registry import Tool
+from adapters.webhook_sender import WebhookSender
 from domain.ports import Embedder, Model
 from workers.sandbox import STRICT_SANDBOX
 from workflows.agent_run import AgentRunWorkflow
 from workflows.automation import AutomationWorkflow
 from workflows.reconcile import RECONCILE_ID, ReconcileRunsInput, ReconcileRunsWorkflow
 from workflows.reconcile_jobs import ReconcileJobsWorkflow
+from workflows.webhook import WebhookWorkflow
 
 WORKFLOWS: Sequence[type] = [
     AgentRunWorkflow,
     AutomationWorkflow,
     ReconcileJobsWorkflow,
     ReconcileRunsWorkflow,
+    WebhookWorkflow,
 ]
 
 DRAIN = timedelta(seconds=8)
@@ -93,6 +98,7 @@ class Parts:
     checkpoints: CheckpointActivities
     reconcile: ReconcileActivities
     facts: FactActivities
+    webhooks: WebhookActivities
     automation: AutomationActivities
     jobs: JobReconciler
 
@@ -165,10 +171,14 @@ def assemble(
             client=client,
             runs=runs,
             store=ReconcileStore(pool),
+            webhooks=WebhookStore(pool),
             stream=stream,
             run_queue=settings.run_queue,
         ),
         facts=FactActivities(recall),
+        webhooks=WebhookActivities(
+            webhooks=WebhookStore(pool), runs=runs, sender=_sender(settings)
+        ),
         automation=AutomationActivities(
             jobs=JobStore(pool),
             slots=slots,
@@ -189,6 +199,13 @@ def assemble(
     )
 
 
+def _sender(settings: Settings) -> WebhookSender | None:
+    if settings.webhook_secret is None:
+        return None
+    secret = settings.webhook_secret.get_secret_value()
+    return WebhookSender(secret, private=settings.webhook_private)
+
+
 def build(
     client: Client,
     settings: Settings,
@@ -199,7 +216,7 @@ def build(
     """One worker per task queue that this process serves. `options` go to each of them."""
     quick = [
         *(parts.runs.begin, parts.runs.finish, parts.runs.notice, parts.runs.admit),
-        parts.reconcile.sweep,
+        *(parts.reconcile.sweep, parts.webhooks.deliver),
         *(parts.tools.refuse, parts.tools.fail, parts.facts.index, parts.jobs.reconcile),
         *(parts.tools.answered, parts.checkpoints.review, parts.checkpoints.put),
         *(parts.checkpoints.remind, parts.checkpoints.expire, parts.checkpoints.answer),

@@ -58,6 +58,9 @@ WITH r AS (
 ), event AS (
     INSERT INTO run_events (run_id, seq, kind, payload)
     SELECT r.id, 1, 'run_started', $13::jsonb FROM r RETURNING created_at
+), hook AS (
+    INSERT INTO webhooks (run_key, owner_id, url) SELECT r.id, r.owner_id, $17 FROM r
+    WHERE $17::text IS NOT NULL
 )
 SELECT {RUN_COLUMNS}, event.created_at AS event_at FROM r, s, event
 """  # noqa: S608
@@ -131,7 +134,7 @@ class RunAcceptance:
         fresh = [message for message in given if message.id not in standing["seen"]]
         if standing["active"] is not None:
             raise SessionBusy(standing["active"])
-        if not fresh:
+        if not fresh and not new.again:
             raise InvalidInput("messages", "The last message must be a new message of the user.")
         through = last + len(fresh)
         started = RunStarted(new.thread_id, new.run_id, through)
@@ -153,6 +156,7 @@ class RunAcceptance:
             new.idempotency_key,
             [m.role for m in fresh],
             [m.id in brought for m in fresh],
+            new.request.webhook,
         )
         assert row is not None
         return Accepted(run_of(row), True, Recorded(position(1), ms(row["event_at"]), started))
@@ -207,7 +211,9 @@ def digest_of(new: NewRun) -> bytes:
     """What makes two requests with one run id the same request."""
     # Fields that came later count where they are used, so that older digests stay what they are.
     later = {
-        name for name in ("inline", "window", "job_id", "slot") if not getattr(new.request, name)
+        name
+        for name in ("inline", "window", "webhook", "job_id", "slot")
+        if not getattr(new.request, name)
     }
     body = [
         new.thread_id,

@@ -18,7 +18,10 @@ SELECT r.id, r.owner_id, r.session_id, r.run_id, r.origin, r.status, r.request, 
        u.locale, u.timezone,
        ARRAY(SELECT m.id FROM messages m WHERE m.run_id = r.id AND m.role = 'user'
                    AND NOT m.metadata ? 'brought'
-             ORDER BY m.seq) AS user_message_ids
+             ORDER BY m.seq) AS user_message_ids,
+       ARRAY(SELECT m.id FROM messages m WHERE m.session_id = r.session_id AND m.role = 'user'
+                   AND NOT m.hidden_from_user AND m.seq < r.first_message_seq
+             ORDER BY m.seq DESC LIMIT 1) AS asked_before
 FROM runs r JOIN sessions s ON s.id = r.session_id JOIN users u ON u.id = r.owner_id
 WHERE r.id = $1
 """
@@ -71,7 +74,8 @@ class FrozenStore:
             request=request_of(row["request"]),
             profile=row["profile"],
             began_at=row["started_at"] or row["created_at"],
-            user_message_ids=tuple(row["user_message_ids"]),
+            # A run that answers once more brings no message of its own.
+            user_message_ids=tuple(row["user_message_ids"] or row["asked_before"]),
             session_profile=row["session_profile"],
             session_type=SessionType(row["session_type"]),
             locale=row["locale"],

@@ -33,6 +33,9 @@ WITH r AS (
                       first_message_seq, pending, not_before, idempotency_key, created_at)
     VALUES ($1, $2, $3, $4, $5, $6, $7, 'queued', 0, $8::jsonb, $9, $10, clock_timestamp())
     RETURNING *
+), hook AS (
+    INSERT INTO webhooks (run_key, owner_id, url) SELECT r.id, r.owner_id, $11 FROM r
+    WHERE $11::text IS NOT NULL
 )
 SELECT {RUN_COLUMNS} FROM r JOIN sessions s ON s.id = r.session_id
 """  # noqa: S608
@@ -122,6 +125,7 @@ class RunQueue(RunAcceptance):
                     pending,
                     new.not_before,
                     new.idempotency_key,
+                    new.request.webhook,
                 )
                 return Accepted(run_of(row), created=True, started=None)
         except asyncpg.UniqueViolationError as error:

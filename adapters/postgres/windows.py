@@ -17,12 +17,13 @@ from domain.jobs import JobConfig, Part, slot_run_id
 # clock said while they were written.
 UNREAD = """
 WITH open AS MATERIALIZED (
-    SELECT s.id, coalesce(w.seq, 0) AS read,
+    SELECT s.id, greatest(coalesce(w.seq, 0), s.forked_through) AS read,
            coalesce((SELECT min(r.first_message_seq) FROM runs r
                      WHERE r.session_id = s.id AND r.status IN ('accepted', 'running')),
                     s.last_seq + 1) AS until
     FROM sessions s LEFT JOIN job_watermarks w ON w.job_id = $1 AND w.session_id = s.id
-    WHERE s.owner_id = $2 AND s.type = 'chat' AND s.last_seq > coalesce(w.seq, 0)
+    WHERE s.owner_id = $2 AND s.type = 'chat'
+      AND s.last_seq > greatest(coalesce(w.seq, 0), s.forked_through)
 )
 SELECT o.id AS session_id, m.seq, coalesce(m.following, o.until) - 1 AS through, m.at,
        m.bytes / 3 AS tokens

@@ -13,7 +13,7 @@ from api.examples import RUN_INPUT, SSE
 from api.fields import Text
 from api.identity import RunReader, RunWriter
 from api.paging import Cursor, Filter, Limit
-from api.problems import Problem, documented
+from api.problems import Problem, documented, invalid
 from api.resuming import restated, resume
 from api.run_input import MAX_WAIT_S, RunInput, check_profile, identifier, new_run, options_of
 from api.starting import start
@@ -68,6 +68,8 @@ async def start_run(
         segment = await resume(services, body, who)
         return await _followed(services, segment, request, body)
     new = new_run(body, who, idempotency_key)
+    if new.request.webhook is not None and services.settings.webhook_secret is None:
+        raise invalid("forwardedProps.varve.webhook", "This server has no VARVE_WEBHOOK_SECRET.")
     check_profile(new, [profile.name for profile in services.profiles.visible_to(who.role)])
     try:
         run, _ = await start(services, who, new)

@@ -27,6 +27,8 @@ REFUSED: list[tuple[str, dict[str, Any]]] = [
     # What is not implemented is refused by its name, not ignored.
     ("forwardedProps.varve.on_busy", _varve(on_busy="push")),
     ("forwardedProps.varve.webhook", _varve(webhook="https://example.com")),
+    ("forwardedProps.varve.webhook.url", _varve(webhook={"url": "ftp://example.com"})),
+    ("forwardedProps.varve.webhook", _varve(webhook={"url": "https://example.com"})),
     ("forwardedProps.varve.wait", _varve(wait=True)),
     ("forwardedProps.varve.resume", _varve(resume=[])),
     ("forwardedProps.varve", {"forwardedProps": {"varve": "chat_default"}}),

@@ -32,6 +32,8 @@ QUERIES = {
 BODIES = {
     "/automation/jobs/{job_id}/backfill": {"start": "2026-11-01", "end": "2026-11-02"},
     "/checkpoints/{checkpoint_id}": {"action": "stop"},
+    "/runs/{run_id}/regenerate": {"runId": "mine"},
+    "/runs/{run_id}/fork": {"threadId": "mine"},
     "/runs/{run_id}/checkpoints": {"scenario": "milestone", "body": "Go on?"},
 }
 THEIRS = ("{run_id}", "{thread_id}", "{fact_id}", "{job_id}", "{checkpoint_id}")

@@ -7,6 +7,7 @@ from uuid import uuid4
 from activities.reconcile import ReconcileActivities, SweepInput
 from adapters.postgres.reconcile import ReconcileStore
 from adapters.postgres.runs import RunStore
+from adapters.postgres.webhooks import WebhookStore
 from domain.events import RunFinished, RunStatus
 from domain.runs import Run
 from tests.fixtures_worker import System
@@ -20,6 +21,7 @@ def reconciler(system: System) -> ReconcileActivities:
         client=system.client,
         runs=RunStore(system.pool),
         store=ReconcileStore(system.pool),
+        webhooks=WebhookStore(system.pool),
         stream=system.stream,
         run_queue=system.settings.run_queue,
     )
