@@ -2,7 +2,7 @@
 
 import asyncio
 import signal
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from typing import Annotated, Any
@@ -11,11 +11,14 @@ from uuid import uuid4
 import typer
 
 from cli import where
+from cli.asking import put
 from cli.client import AgentClient, Frame
 from cli.output import FAILED, INTERRUPTED, aside, console, failures, show_json
 
 app = typer.Typer()
 
+WAITING = 3
+"""Exit code: the run waits for a person."""
 SHOWN = 300  # characters of a tool's arguments or result
 
 
@@ -28,9 +31,12 @@ class Answer:
     tools: list[dict[str, str]] = field(default_factory=list[dict[str, str]])
     error: str | None = None
     outcome: str | None = None
+    questions: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
 
     @property
     def exit_code(self) -> int:
+        if self.questions:
+            return WAITING
         if self.outcome == "cancelled":
             return INTERRUPTED
         return FAILED if self.error else 0
@@ -50,7 +56,8 @@ def chat(
     with failures():
         url, key = where.api(state)
         thread = session or f"chat-{uuid4().hex[:12]}"
-        talk = Talk(url, key, thread, profile, _quiet if as_json else _shower())
+        ask = put if message is None else None
+        talk = Talk(url, key, thread, profile, _quiet if as_json else _shower(), ask)
         if message is None:
             _converse(talk)
             return
@@ -64,13 +71,20 @@ class Talk:
     """One session with the API; `show` gets every frame as it arrives."""
 
     def __init__(
-        self, url: str, key: str, thread: str, profile: str | None, show: Callable[[Frame], None]
+        self,
+        url: str,
+        key: str,
+        thread: str,
+        profile: str | None,
+        show: Callable[[Frame], None],
+        ask: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
     ) -> None:
         self.thread = thread
         self._url = url
         self._key = key
         self._profile = profile
         self._show = show
+        self._ask = ask
 
     async def say(self, text: str) -> Answer:
         """Post a message and follow its run. Ctrl-C asks the run to stop; twice leaves it."""
@@ -88,7 +102,16 @@ class Talk:
         return answer
 
     async def _follow(self, client: AgentClient, text: str, answer: Answer) -> None:
+        """To the end. With somebody at the terminal the questions of the run are put to them."""
         frames = client.run(self.thread, text, run_id=answer.run_id, profile=self._profile)
+        await self._gather(frames, answer)
+        while answer.questions and self._ask is not None:
+            entries = [await asyncio.to_thread(self._ask, each) for each in answer.questions]
+            answer.questions = []
+            run_id = f"run-{uuid4().hex[:16]}"
+            await self._gather(client.resume(self.thread, entries, run_id=run_id), answer)
+
+    async def _gather(self, frames: AsyncGenerator[Frame], answer: Answer) -> None:
         async with aclosing(frames):
             async for frame in frames:
                 gather(answer, frame)
@@ -129,6 +152,8 @@ def gather(answer: Answer, frame: Frame) -> None:
         case "RUN_FINISHED":
             outcome: Any = event.get("outcome")
             answer.outcome = outcome.get("type") if isinstance(outcome, dict) else outcome
+            if answer.outcome == "interrupt":
+                answer.questions = outcome["interrupts"]
         case _:
             pass
 
@@ -153,7 +178,8 @@ def _shower() -> Callable[[Frame], None]:
             case "RUN_ERROR":
                 aside.print(event["message"], style="red", markup=False)
             case "RUN_FINISHED" if "outcome" in event:
-                _dim("(stopped)")
+                asked = event["outcome"].get("interrupts")
+                _dim("(it waits for you: varve inbox list)" if asked else "(stopped)")
             case "CUSTOM" if event.get("name") == "varve.retry":
                 _dim("\n(the answer is started again)")
             case _:
@@ -190,6 +216,7 @@ def _as_json(thread: str, answer: Answer) -> dict[str, Any]:
         "run_id": answer.run_id,
         "text": answer.text,
         "tools": answer.tools,
+        "questions": answer.questions,
         "outcome": answer.outcome or ("failed" if answer.error else "success"),
         "error": answer.error,
     }

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, cast
@@ -74,6 +74,16 @@ class AgentClient:
         message = {"id": message_id or f"user_{uuid4().hex}", "role": "user", "content": text}
         body = _run_input(thread_id, message, run_id, profile)
         # The same body again attaches to the run: a post whose answer was lost may be repeated.
+        post = self._http.build_request("POST", "/runs", json=body)
+        async for frame in self._follow(run_id, post):
+            yield frame
+
+    async def resume(
+        self, thread_id: str, entries: Sequence[Mapping[str, Any]], *, run_id: str
+    ) -> AsyncGenerator[Frame]:
+        """Answer the questions that a run ended with, and yield what it goes on with. Raises as
+        `run` does."""
+        body = {**_run_input(thread_id, {}, run_id, None), "messages": [], "resume": list(entries)}
         post = self._http.build_request("POST", "/runs", json=body)
         async for frame in self._follow(run_id, post):
             yield frame

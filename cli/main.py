@@ -7,7 +7,7 @@ import typer
 from dotenv import load_dotenv
 
 from adapters import logs
-from cli import chat, doctor, health, job_sweeps, keys, memory, up, where
+from cli import chat, doctor, health, inbox, job_sweeps, keys, memory, up, where
 from cli.bench import command as bench
 from cli.output import console, failures
 from cli.stack import migrate as migrations
@@ -20,6 +20,7 @@ app.add_typer(chat.app)
 app.add_typer(bench.app, name="bench")
 app.add_typer(job_sweeps.app, name="jobs")
 app.add_typer(memory.app, name="memory")
+app.add_typer(inbox.app, name="inbox")
 app.add_typer(keys.user_app, name="user")
 app.add_typer(keys.key_app, name="key")
 

@@ -46,6 +46,9 @@ def test_the_corpus_has_each_way_a_run_can_go() -> None:
         "fails_for_good",
         "interrupted",
         "reconciles_runs",
+        "approves_a_tool",
+        "nobody_approves",
+        "tells_of_an_end",
         "fires_a_job",
         "fires_a_job_in_windows",
         "fires_a_job_that_fails",
@@ -61,7 +64,7 @@ async def test_replays(path: Path) -> None:
 
 
 OF_JOBS = [path for path in HISTORIES if path.stem.startswith("fires_a_job")]
-OF_RUNS = [path for path in HISTORIES if not path.stem.startswith(("fires", "reconciles"))]
+OF_RUNS = [path for path in HISTORIES if not path.stem.startswith(("fires", "reconciles", "tells"))]
 
 
 @pytest.mark.parametrize("path", OF_JOBS, ids=lambda path: path.stem)
