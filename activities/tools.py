@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -80,6 +81,8 @@ class ToolActivities:
             call = await self._find(bounds, input.message_id, input.call_id)
             where = self._context.tool_context(bounds, call)
             where = await self._extraction.bind(bounds, where)
+            given = partial(self._checkpoints.secret, bounds.run.key, call.name)
+            where = replace(where, secret=given)
             approved = await self._approved(bounds, call)
             if approved is None:
                 reason = why_not(await self._checkpoints.of_call(bounds.run.key, call.id))

@@ -45,6 +45,14 @@ class Arguments(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+Secrets = Callable[[str], Awaitable[str | None]]
+
+
+async def nothing_given(name: str) -> str | None:
+    """Nobody gave a secret."""
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class ToolContext:
     """On whose behalf a tool runs. None of it ever comes from the arguments."""
@@ -62,6 +70,7 @@ class ToolContext:
     references: Mapping[str, Evidence] = field(default_factory=dict[str, Evidence])
     orders: frozenset[Evidence] = frozenset()
     takeovers: frozenset[Evidence] = frozenset()
+    secret: Secrets = nothing_given  # what a person gave for this tool in this run, by its name
 
     def resolve(self, named: Sequence[str]) -> tuple[Evidence, ...]:
         """The messages that a call names as evidence; in a conversation, if it names none, the
