@@ -17,6 +17,7 @@ from activities.start import start_run
 from activities.webhooks import WebhookInput
 from adapters.postgres.reconcile import ActiveRun, ReconcileStore
 from adapters.postgres.runs import RunStore
+from adapters.postgres.stateless import StatelessStore
 from adapters.postgres.webhooks import WebhookStore
 from adapters.stream import EventStream
 from domain.events import RunStatus
@@ -52,6 +53,8 @@ class ReconcileActivities:
         runs: RunStore,
         store: ReconcileStore,
         webhooks: WebhookStore,
+        stateless: StatelessStore,
+        keep: timedelta,
         stream: EventStream,
         run_queue: str,
     ) -> None:
@@ -59,6 +62,8 @@ class ReconcileActivities:
         self._runs = runs
         self._store = store
         self._webhooks = webhooks
+        self._stateless = stateless
+        self._keep = keep
         self._stream = stream
         self._queue = run_queue
 
@@ -77,6 +82,7 @@ class ReconcileActivities:
             started += what == "started"
             ended += what == "ended"
         await self._tell_of_ends(before)
+        await self._stateless.forget(before - self._keep, DESCRIBED_EACH_SWEEP)
         if started or ended:
             _log.info("runs_reconciled", started=started, ended=ended)
         return SweepResult(started, ended)

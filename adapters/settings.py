@@ -94,6 +94,9 @@ class Settings(BaseSettings):
     checkpoints: Asking | None = Field(
         None, description="How people are asked, as JSON: seconds per scenario, and the rate"
     )
+    stateless_keep_s: float = Field(
+        3600.0, gt=0, description="How long a stateless run is kept after its end"
+    )
     webhook_secret: SecretStr | None = Field(
         None, description="Signs webhooks; unset: runs can't ask for one"
     )

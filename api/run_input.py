@@ -23,6 +23,7 @@ from api.problems import invalid
 from domain.identity import Caller
 from domain.jobs import SCHEDULE_PREFIX
 from domain.messages import Message, Role
+from domain.profiles import SessionType
 from domain.runs import NewRun, OnBusy, RunRequest
 from domain.text import clean
 
@@ -82,12 +83,17 @@ class VarveOptions(BaseModel):
         None, gt=0, le=MAX_WAIT_S, description="With JSON: answer when the run is over, or then"
     )
 
+    stateless: bool = Field(
+        False, description="Answer the messages as they are, and keep nothing for long"
+    )
     webhook: WebhookOption | None = Field(None, description="Who is told of the run's end")
 
     @model_validator(mode="after")
     def one_time_is_enough(self) -> "VarveOptions":
         if self.start_at is not None and self.delay_s is not None:
             raise ValueError("start_at and delay_s exclude each other")
+        if self.stateless and (self.start_at is not None or self.delay_s is not None):
+            raise ValueError("a stateless run starts at once")
         return self
 
 
@@ -140,7 +146,25 @@ def new_run(body: RunInput, who: Caller, idempotency_key: str | None = None) -> 
         on_busy=options.on_busy,
         not_before=_not_before(options),
         idempotency_key=idempotency_key,
+        session_type=SessionType.STATELESS if options.stateless else SessionType.CHAT,
+        history=_history(body) if options.stateless else (),
     )
+
+
+def _history(body: RunInput) -> tuple[Message, ...]:
+    """What was said before the user's messages at the end, by user and assistant, as it is."""
+    place = len(body.messages)
+    while place > 0 and body.messages[place - 1].role == Role.USER:
+        place -= 1
+    said: list[Message] = []
+    for number, message in enumerate(body.messages[:place]):
+        if message.role not in (Role.USER, Role.ASSISTANT) or message.content is None:
+            continue
+        path = f"messages.{number}"
+        text = clean(_text(message.content, f"{path}.content"))
+        id = identifier(f"{path}.id", message.id or f"{body.run_id}-{number}"[:MAX_ID])
+        said.append(Message(id, Role(message.role), text[:MAX_TEXT]))
+    return tuple(said)
 
 
 def _not_before(options: VarveOptions) -> datetime | None:

@@ -16,11 +16,13 @@ class Executor(StrEnum):
 class SessionType(StrEnum):
     CHAT = "chat"
     AUTOMATION = "automation"
+    STATELESS = "stateless"  # of one run, and gone a while after it
 
 
 DEFAULT_PROFILE: Mapping[SessionType, str] = {
     SessionType.CHAT: "chat_default",
     SessionType.AUTOMATION: "automation_memory_default",
+    SessionType.STATELESS: "chat_default",
 }
 
 EXECUTOR_TOOLS: Mapping[Executor, ToolList] = {

@@ -45,6 +45,7 @@ from adapters.postgres.reconcile import ReconcileStore
 from adapters.postgres.rollouts import RolloutStore
 from adapters.postgres.runs import RunStore
 from adapters.postgres.slots import SlotStore
+from adapters.postgres.stateless import StatelessStore
 from adapters.postgres.turns import TurnStore
 from adapters.postgres.webhooks import WebhookStore
 from adapters.postgres.windows import WindowStore
@@ -172,6 +173,8 @@ def assemble(
             runs=runs,
             store=ReconcileStore(pool),
             webhooks=WebhookStore(pool),
+            stateless=StatelessStore(pool),
+            keep=timedelta(seconds=settings.stateless_keep_s),
             stream=stream,
             run_queue=settings.run_queue,
         ),

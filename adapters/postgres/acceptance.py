@@ -14,9 +14,12 @@ from adapters.postgres.run_rows import RUN_COLUMNS, dump_request, request_member
 from domain.errors import InvalidInput, RunConflict, SessionBusy
 from domain.events import Recorded, RunStarted, RunStatus, position
 from domain.ids import run_key, session_key
+from domain.profiles import SessionType
 from domain.runs import NewRun, Run
 
-LOCK_SESSION = "UPDATE sessions SET updated_at = now() WHERE id = $1 RETURNING last_seq"
+LOCK_SESSION = """
+UPDATE sessions SET updated_at = now() WHERE id = $1 RETURNING last_seq, type
+"""
 # No conflict target: with one of the two unique indexes named, twins deadlock on the other.
 _NEW_SESSION = """
 INSERT INTO sessions (id, owner_id, thread_id, type) VALUES ($1, $2, $3, $4)
@@ -37,7 +40,8 @@ STANDING = """
 SELECT ARRAY(SELECT id FROM messages WHERE session_id = $1 AND id = ANY($2::text[])) AS seen,
        (SELECT run_id FROM runs WHERE session_id = $1 AND (status IN ('accepted', 'running')
             OR status = 'queued' AND (not_before IS NULL OR not_before <= now()))
-        ORDER BY status = 'queued', created_at, id LIMIT 1) AS active
+        ORDER BY status = 'queued', created_at, id LIMIT 1) AS active,
+       (SELECT type FROM sessions WHERE id = $1) AS type
 """
 _ACCEPT = f"""
 WITH r AS (
@@ -130,6 +134,9 @@ class RunAcceptance:
         ids = [message.id for message in (*new.history, *new.messages)]
         standing = await connection.fetchrow(STANDING, session, ids)
         assert standing is not None
+        once = new.session_type is SessionType.STATELESS
+        if standing["type"] != new.session_type or (once and last):
+            raise InvalidInput("threadId", "A stateless run has a thread of its own.")
         given = (*new.history, *new.messages)
         fresh = [message for message in given if message.id not in standing["seen"]]
         if standing["active"] is not None:

@@ -7,6 +7,7 @@ from uuid import uuid4
 from activities.reconcile import ReconcileActivities, SweepInput
 from adapters.postgres.reconcile import ReconcileStore
 from adapters.postgres.runs import RunStore
+from adapters.postgres.stateless import StatelessStore
 from adapters.postgres.webhooks import WebhookStore
 from domain.events import RunFinished, RunStatus
 from domain.runs import Run
@@ -22,6 +23,8 @@ def reconciler(system: System) -> ReconcileActivities:
         runs=RunStore(system.pool),
         store=ReconcileStore(system.pool),
         webhooks=WebhookStore(system.pool),
+        stateless=StatelessStore(system.pool),
+        keep=timedelta(seconds=system.settings.stateless_keep_s),
         stream=system.stream,
         run_queue=system.settings.run_queue,
     )
