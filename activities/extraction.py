@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
+import structlog
+
 from activities.context import Bounds
 from adapters import tokens
 from adapters.extraction import FORM, InvalidOutput, parse
@@ -37,6 +39,9 @@ class Extracted:
     invalid: str | None = None
 
 
+_log = structlog.get_logger(__name__)
+
+
 class ExtractionBuilder:
     def __init__(self, *, store: ReadingStore, settings: Settings) -> None:
         self._store = store
@@ -50,6 +55,13 @@ class ExtractionBuilder:
         room = int(self._settings.model_context_tokens * FILL) - _SPARE_TOKENS
         room -= tokens.count(prompt.text) + tokens.count(asked)
         fitted = extraction.fit_window(entries, room=room, measure=_entry_tokens)
+        if fitted.shortened or fitted.dropped:
+            _log.warning(
+                "window_shortened",
+                run_key=str(bounds.run.key),
+                shortened=len(fitted.shortened),
+                dropped=len(fitted.dropped),
+            )
         messages = (
             *await self._said(bounds, asked, fitted),
             *(await self._repair(bounds, turn - 1) if turn > 1 else ()),

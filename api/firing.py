@@ -45,7 +45,8 @@ class Asked:
 async def trigger(services: Services, job: Job, *, again: bool) -> tuple[str, Slot | None]:
     """Fire now: the slot, and itself if it runs already.
 
-    Raises Problem: `job-inactive`, `slot-done`, `unavailable` (then nothing was done).
+    Raises Problem: `job-inactive`, `slot-done`, `unavailable` (it may have been asked all the
+    same; a slot runs once).
     """
     _check_active(job)
     slot = slot_of(job.timetable, datetime.now(UTC))
@@ -140,4 +141,5 @@ async def _engine() -> AsyncGenerator[None]:
             yield
     except (RPCError, OSError, TimeoutError) as error:
         _log.warning("engine_away", error=repr(error))
-        raise unavailable("The workflow engine can't be reached; nothing was done.") from error
+        words = "The workflow engine did not answer. Ask again: a slot runs once all the same."
+        raise unavailable(words) from error
