@@ -55,13 +55,9 @@ class ExtractionBuilder:
         room = int(self._settings.model_context_tokens * FILL) - _SPARE_TOKENS
         room -= tokens.count(prompt.text) + tokens.count(asked)
         fitted = extraction.fit_window(entries, room=room, measure=_entry_tokens)
-        if fitted.shortened or fitted.dropped:
-            _log.warning(
-                "window_shortened",
-                run_key=str(bounds.run.key),
-                shortened=len(fitted.shortened),
-                dropped=len(fitted.dropped),
-            )
+        users = {e.evidence.message_id for e in entries if e.role is Role.USER}
+        if lost := users.intersection((*fitted.shortened, *fitted.dropped)):
+            _log.warning("window_shortened", run_key=str(bounds.run.key), messages=len(lost))
         messages = (
             *await self._said(bounds, asked, fitted),
             *(await self._repair(bounds, turn - 1) if turn > 1 else ()),

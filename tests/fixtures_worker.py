@@ -28,7 +28,8 @@ from domain.messages import Message
 from domain.runs import AgentRunResult, Run, RunRequest
 from tests.fixtures_standin import Standin
 from tests.people import add_owner, new_run
-from workers.agent import assemble, build
+from workers.agent import build
+from workers.parts import assemble
 
 
 @dataclass(frozen=True)

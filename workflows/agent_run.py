@@ -42,7 +42,7 @@ class AgentRunWorkflow(Asking, Interruptible, Queueing):
         self._state = input
         self._plan: RunPlan | None = None
         self._ended: Ended | None = None  # once the last turn has ended the run
-        self._desk = Desk(input.run_key, self._quick, _standing, input.put, input.waited_s)
+        self._desk = Desk(input.run_key, self._quick, steps.standing, input.put, input.waited_s)
 
     @workflow.run
     async def run(self, input: AgentRunInput) -> AgentRunResult:
@@ -101,7 +101,7 @@ class AgentRunWorkflow(Asking, Interruptible, Queueing):
             if reply.cost_step > self._state.cost_step:
                 self._state = replace(self._state, cost_step=reply.cost_step)
                 self._desk.add((await step.raise_cost(reply.cost_step),))
-            if workflow.info().is_continue_as_new_suggested():
+            if workflow.info().is_continue_as_new_suggested() and not self._desk.pending():
                 waited, put = self._desk.waited.total_seconds(), self._desk.put
                 workflow.continue_as_new(replace(self._state, waited_s=waited, put=put))
 
@@ -146,7 +146,3 @@ class AgentRunWorkflow(Asking, Interruptible, Queueing):
     async def _quick(self, method: Callable[..., Any], input: Any, summary: str) -> Any:
         placement = self._plan.placement if self._plan else Placement.LEAN
         return await steps.quick_step(placement, method, input, summary)
-
-
-def _standing(still: bool) -> None:
-    workflow.upsert_search_attributes(attributes.at_standstill(still))

@@ -15,6 +15,7 @@ from temporalio.exceptions import (
 )
 
 with workflow.unsafe.imports_passed_through():
+    from activities import attributes
     from activities.checkpoints import CheckpointActivities, CostInput, ReviewInput
     from activities.model import ModelActivities, ModelTurnInput
     from activities.runs import BeginInput, FinishInput, NoticeInput, RunActivities
@@ -56,6 +57,11 @@ async def finish(run_key: UUID, plan: RunPlan | None, ending: Ending) -> Ended:
     placement = plan.placement if plan else Placement.LEAN
     summary = f"end: {ending.status}"
     return await quick_step(placement, RunActivities.finish, FinishInput(run_key, ending), summary)
+
+
+def standing(still: bool) -> None:
+    """Show operators whether the run waits for people."""
+    workflow.upsert_search_attributes(attributes.at_standstill(still))
 
 
 def ending_of(
