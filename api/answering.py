@@ -1,5 +1,6 @@
 """An answer to a checkpoint on its way into its run: written down, told, and what came of it."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -27,8 +28,10 @@ from domain.checkpoints import (
     Via,
 )
 from domain.ids import run_workflow_id
+from domain.text import cleaned
 
 MAX_ANSWER = 20_000  # characters of a text
+MAX_ARGUMENTS = 1_500_000  # characters of edited arguments, as JSON
 _PATIENCE = timedelta(seconds=10)
 _WITH_TEXT = (ANSWER, MODIFY)
 
@@ -52,6 +55,8 @@ def check(services: Services, given: Given, path: str) -> None:
         if not isinstance(given.input, dict):
             raise invalid(f"{path}input", "The arguments of the call, as an object.")
         arguments = cast("dict[str, Any]", given.input)
+        if len(json.dumps(arguments)) > MAX_ARGUMENTS:
+            raise invalid(f"{path}input", f"At most {MAX_ARGUMENTS:,} characters as JSON.")
         wrong = services.tools.wrong(given.checkpoint.tool or "", arguments)
         if wrong is not None:
             raise invalid(f"{path}input", wrong)
@@ -103,7 +108,7 @@ async def answer(
 
 
 async def _drafted(services: Services, one: Given, by: UUID, via: Via) -> Answer:
-    asked, text = one.checkpoint, one.input
+    asked, text = one.checkpoint, cleaned(one.input)
     secret = text if asked.secret_for is not None and one.action == ANSWER else None
     id = await services.checkpoints.draft_answer(
         asked.owner_id,

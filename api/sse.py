@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from typing import Any, cast
 
 import structlog
 from ag_ui.core import events as ag
@@ -16,7 +15,7 @@ from domain.agui_shapes import Frame
 from domain.events import Recorded, RunPaused
 from domain.messages import Message
 from domain.runs import Run
-from domain.text import clean
+from domain.text import cleaned
 
 _log = structlog.get_logger(__name__)
 
@@ -63,21 +62,8 @@ def _json(value: Frame) -> bytes:
             raise ValueError
         return text.translate(_LINE_ENDS).encode()
     except ValueError:  # lone surrogates too
-        text = json.dumps(_cleaned(value), ensure_ascii=False, separators=(",", ":"))
+        text = json.dumps(cleaned(value), ensure_ascii=False, separators=(",", ":"))
         return text.translate(_LINE_ENDS).encode()
-
-
-def _cleaned(value: Any) -> Any:
-    match value:
-        case str():
-            return clean(value)
-        case list() | tuple():
-            return [_cleaned(item) for item in cast(Sequence[Any], value)]
-        case dict():
-            members = cast(Mapping[str, Any], value)
-            return {clean(key): _cleaned(item) for key, item in members.items()}
-        case _:
-            return value
 
 
 def stream(

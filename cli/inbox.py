@@ -19,7 +19,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Machine-readable output.")
 Id = Annotated[UUID, typer.Argument(help="Id of the checkpoint, as lists show it.")]
 Owner = Annotated[UUID | None, typer.Option(help="Operators: act for this user.")]
 
-_COLUMNS = ("id", "state", "title", "runId", "threadId", "deadline", "action")
+_COLUMNS = ("id", "title", "state", "deadline")
 
 
 @app.command("list")

@@ -42,7 +42,9 @@ def show_json(value: Any) -> None:
 
 
 def show_rows(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    table = Table(*columns, box=None, pad_edge=False, header_style="bold")
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in columns:  # an id that is cut short is none
+        table.add_column(name, no_wrap=name == "id")
     for row in rows:
         table.add_row(*("" if cell is None else str(cell) for cell in row))
     console.print(table)

@@ -25,7 +25,7 @@ from domain.checkpoints import (
 )
 from domain.desk import Decision
 from domain.events import Recorded
-from domain.text import clean
+from domain.text import clean, cleaned
 
 _LOCK_RUN = """
 SELECT r.id, r.owner_id, r.session_id, r.run_id, r.origin, r.executor, r.profile_name, r.segment,
@@ -196,7 +196,7 @@ async def _input(connection: Connection, answer: Answer) -> Any:
     if answer.action != EDIT:
         return clean(answer.text)[:_MOST_CHARACTERS] or None
     try:
-        return json.loads(answer.text)
+        return cleaned(json.loads(answer.text))
     except ValueError:
         return None
 

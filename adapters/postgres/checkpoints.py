@@ -25,6 +25,7 @@ from domain.checkpoints import (
     arguments_digest,
 )
 from domain.errors import NotFound
+from domain.text import clean, cleaned
 
 COLUMNS = """
 c.id, c.owner_id, c.run_id AS run_key, r.run_id, s.thread_id, c.task_id, c.call_id, c.tool,
@@ -60,7 +61,7 @@ INSERT INTO checkpoints (id, owner_id, session_id, run_id, call_id, tool, argume
                          context, actions, secret_for, state, on_timeout)
 SELECT $2, r.owner_id, r.session_id, r.id, $3, $4, $5::jsonb, $6, $7, $8, $9, $10, $11, $12,
        $13::jsonb, $14::jsonb, $15, 'queued', $16
-FROM runs r WHERE r.id = $1 AND r.status = 'running'
+FROM runs r WHERE r.id = $1 AND r.status IN ('queued', 'accepted', 'running')
 ON CONFLICT DO NOTHING
 """
 # What was decided about the same call before: in this session for good, or refused in this run.
@@ -179,10 +180,12 @@ class CheckpointStore:
             question.scenario,
             policy.severity,
             policy.blocking,
-            question.title,
-            question.body,
-            json.dumps(dict(question.context)),
-            json.dumps([{"id": a.id, "label": a.label, "type": a.type} for a in question.actions]),
+            clean(question.title),
+            clean(question.body),
+            json.dumps(cleaned(dict(question.context))),
+            json.dumps(
+                [{"id": a.id, "label": clean(a.label), "type": a.type} for a in question.actions]
+            ),
             question.secret_for,
             policy.on_timeout,
         )

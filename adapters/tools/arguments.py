@@ -3,13 +3,15 @@
 import json
 from typing import Any, cast
 
+from domain.text import cleaned
 from domain.tools import ToolCall
 
 
 def parsed(call: ToolCall) -> dict[str, Any]:
-    """Empty for none, and for what is no JSON object: such a call fails when it runs."""
+    """Fit to be stored. Empty for none, and for what is no JSON object: such a call fails when it
+    runs."""
     try:
         document: object = json.loads(call.arguments.strip() or "{}")
     except ValueError:
         return {}
-    return cast("dict[str, Any]", document) if isinstance(document, dict) else {}
+    return cast("dict[str, Any]", cleaned(document)) if isinstance(document, dict) else {}

@@ -1,5 +1,6 @@
 """Raising a checkpoint on a run at work: for whoever supervises it from outside."""
 
+import json
 from datetime import timedelta
 from typing import Annotated, Any
 from uuid import uuid4
@@ -17,11 +18,12 @@ from domain.asked import SUPERVISED
 from domain.checkpoints import Action, ActionType, Question, Scenario, checkpoint_id
 from domain.desk import raised
 from domain.ids import run_workflow_id
+from domain.text import cleaned
 
 router = APIRouter(prefix="/runs", tags=["checkpoints"])
 
 _PATIENCE = timedelta(seconds=10)
-_MAX_CONTEXT = 50
+_MAX_CONTEXT = 50_000
 
 
 class ActionBody(BaseModel):
@@ -43,7 +45,7 @@ class AskBody(BaseModel):
     actions: Annotated[list[ActionBody], Field(min_length=1, max_length=20)] | None = Field(
         None, description="Absent: those of the scenario"
     )
-    context: dict[str, Any] = Field({}, max_length=_MAX_CONTEXT, description="Shown beside it")
+    context: dict[str, Any] = Field({}, description="Shown beside it")
 
 
 @router.post(
@@ -85,7 +87,10 @@ def _question(body: AskBody) -> Question:
         if len({action.id for action in body.actions}) < len(body.actions):
             raise invalid("actions", "Two actions have the same id.")
         actions = tuple(Action(a.id, a.label, a.type) for a in body.actions)
-    return Question(body.scenario, body.title or title, body.body, actions, body.context)
+    context = cleaned(body.context)
+    if len(json.dumps(context)) > _MAX_CONTEXT:
+        raise invalid("context", f"At most {_MAX_CONTEXT:,} characters as JSON.")
+    return Question(body.scenario, body.title or title, body.body, actions, context)
 
 
 def _batch(question: Question, subject: str) -> str:

@@ -324,3 +324,42 @@ async def test_a_secret_is_told_to_nobody(served: Api, ada: Person) -> None:
     for table in tables:
         found = f"SELECT count(*) FROM {table['table_name']} AS t WHERE t::text LIKE '%s3cret%'"  # noqa: S608
         assert await served.pool.fetchval(found) == 0, table["table_name"]
+
+
+async def test_texts_that_no_database_takes_are_taken_all_the_same(ada: Person) -> None:
+    bad = "\\u0000\\ud800"  # as a model writes them: escaped
+    ask = f'[[standin: call=ask_clarification args={{"question":"Which {bad}?"}}]]'
+    [asked] = open_of(await posted(ada, ask, thread_id="q"))
+    assert "\ufffd" in asked["message"]
+    answer = {"action": "answer", "input": "green \x00"}
+    assert (await ada.http.post(f"/checkpoints/{asked['id']}", json=answer)).status_code == 200
+    [asked] = await interrupted(ada, "t")
+    edited = _edit({"path": "b.txt", "content": "nul \x00"})
+    frames = await resumed(ada, "t", resuming(asked, edited))
+    assert '"written"' in next(iter(results(frames).values()))
+
+
+async def test_a_supervisor_s_question_may_hold_anything_but_too_much(ada: Person) -> None:
+    slow = "[[standin: tokens=40 delay_ms=30 flush call=list_files args={}]]"
+    json_only = {"accept": "application/json"}
+    body = run_input(slow, run_id="r", thread_id="t")
+    await ada.http.post("/runs", json=body, headers=json_only)
+    question = {"scenario": "milestone", "body": "Go on?", "context": {"a\x00": ["\x00", {"b": 1}]}}
+    raised = await ada.http.post("/runs/r/checkpoints", json=question)
+    assert (raised.status_code, raised.json()["state"]) == (201, "queued")
+    for wrong, field in (
+        ({**question, "context": {"a": "x" * 60_000}}, "context"),
+        ({**question, "scenario": "high_risk"}, "scenario"),
+        (
+            {**question, "scenario": "low_quality", "actions": [{"id": "a", "label": "A"}]},
+            "actions",
+        ),
+        ({**question, "body": ""}, "body"),
+    ):
+        refused = await ada.http.post("/runs/r/checkpoints", json=wrong)
+        assert refused.json()["errors"][0]["field"] == field
+    await ada.http.post("/runs/r/interrupt")
+    while (await ada.http.get("/runs/r")).json()["status"] not in ("interrupted", "completed"):
+        await asyncio.sleep(0.05)
+    late = await ada.http.post("/runs/r/checkpoints", json=question)
+    assert (late.status_code, late.json()["type"]) == (409, "/problems/checkpoint-expired")
