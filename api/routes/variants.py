@@ -1,11 +1,12 @@
 """Answer once more, or go on elsewhere from what was said."""
 
-from fastapi import APIRouter, Header, Request, Response
-from fastapi.responses import JSONResponse
+from fastapi import APIRouter, Header, Response
+from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from api import sse
+from api.examples import SSE
 from api.identity import RunWriter
 from api.problems import Problem, documented
 from api.run_input import MAX_ID, own_identifier
@@ -37,7 +38,9 @@ class ForkBody(_Body):
 @router.post(
     "/{run_id:path}/regenerate",
     summary="Answer the same message once more",
+    response_class=StreamingResponse,
     responses={
+        200: {"description": "AG-UI events until the run ends", "content": SSE},
         202: {"description": "With `Accept: application/json`: the run", "model": RunView},
         **documented(403, 404, 409),
     },
@@ -45,7 +48,6 @@ class ForkBody(_Body):
 async def regenerate_run(
     run_id: str,
     body: RegenerateBody,
-    request: Request,
     services: Of,
     who: RunWriter,
     accept: str = Header("text/event-stream", include_in_schema=False),
