@@ -69,7 +69,11 @@ async def _again(services: Of, who: Caller, old: Run, new_id: str) -> Run:
     if not old.status.ended:
         raise Problem("session-busy", 409, "The run is at work.", {"activeRunId": old.run_id})
     if not await services.variants.is_latest(old.key):
-        raise Problem("not-latest", 409, "Another run came after it: fork instead.")
+        try:
+            return await services.runs.get(who.id, new_id)  # a twin was faster
+        except NotFound:
+            words = "Another run came after it: fork instead."
+            raise Problem("not-latest", 409, words) from None
     await services.variants.supersede(old.key, new_id)
     new = NewRun(who.id, old.thread_id, new_id, old.request, (), again=True)
     run, _ = await start(services, who, new)
