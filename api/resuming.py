@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any, Literal, cast
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, ValidationError
 from pydantic.alias_generators import to_camel
 
 from adapters.postgres.runs import Segment
@@ -54,10 +54,10 @@ class Entry(BaseModel):
 class Decision(_Strict):
     """The payload that decides about a tool call."""
 
-    approved: bool
+    approved: StrictBool  # "yes" or 1 approve nothing
     reason: str | None = Field(None, max_length=2_000)
     edited_args: dict[str, Any] | None = None
-    for_session: bool = False
+    for_session: StrictBool = False
 
 
 class Said(_Strict):

@@ -255,7 +255,8 @@ async def test_what_can_not_be_an_answer_is_refused_by_name(ada: Person) -> None
     for entry, field in (
         ({"interruptId": "x", "status": "resolved"}, "resume.0.interruptId"),
         ({"interruptId": asked["id"], "status": "maybe"}, "resume.0.status"),
-        (resuming(asked, {"approved": "perhaps"}), "resume.0.payload.approved"),
+        (resuming(asked, {"approved": "yes"}), "resume.0.payload.approved"),
+        (resuming(asked, {"approved": 1}), "resume.0.payload.approved"),
         (resuming(asked, {"approved": True, "more": 1}), "resume.0.payload.more"),
     ):
         body = run_input("x", thread_id="t", resume=[entry])
